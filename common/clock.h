@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The only module that reads clocks. Milliseconds everywhere.
+#pragma once
+
+#include "common/err.h"
+#include <stdint.h>
+
+#define CLOCK_TEXT_BYTES 32
+
+int64_t clock_real_ms(void); // wall clock, since the epoch; may jump
+int64_t clock_mono_ms(void); // CLOCK_MONOTONIC: for intervals inside one process
+int64_t clock_boot_ms(void); // CLOCK_BOOTTIME: counts suspend too; for leases
+
+// RFC 3339 in UTC with milliseconds, "2026-01-02T03:04:05.678Z"; out holds CLOCK_TEXT_BYTES.
+void clock_format_ms(int64_t real_ms, char *out);
+// The reverse; fraction optional, only "Z" as the zone. -EINVAL otherwise.
+int clock_parse(const char *text, int64_t *ret_ms) WARN_UNUSED;
