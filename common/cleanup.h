@@ -27,10 +27,10 @@ static inline void cleanup_jsonp(json_t **j)
     json_decref(*j);
 }
 
-#define cleanup_free __attribute__((cleanup(cleanup_freep)))
-#define cleanup_close __attribute__((cleanup(cleanup_closep)))
-#define cleanup_fclose __attribute__((cleanup(cleanup_fclosep)))
-#define cleanup_json __attribute__((cleanup(cleanup_jsonp)))
+#define cleanup_free __attribute__((__cleanup__(cleanup_freep)))
+#define cleanup_close __attribute__((__cleanup__(cleanup_closep)))
+#define cleanup_fclose __attribute__((__cleanup__(cleanup_fclosep)))
+#define cleanup_json __attribute__((__cleanup__(cleanup_jsonp)))
 // For a type with `void x_free(struct x *)`: DEFINE_CLEANUP(x, x_free) then `cleanup(x) struct x *v`.
 #define DEFINE_CLEANUP(name, fn)                                                                   \
     static inline void cleanup_##name##_fn(struct name **p)                                        \
@@ -38,7 +38,7 @@ static inline void cleanup_jsonp(json_t **j)
         if (*p)                                                                                    \
             fn(*p);                                                                                \
     }
-#define cleanup(name) __attribute__((cleanup(cleanup_##name##_fn)))
+#define cleanup(name) __attribute__((__cleanup__(cleanup_##name##_fn)))
 
 // Hands a pointer (or fd) out of its cleanup variable.
 #define TAKE_PTR(p)                                                                                \

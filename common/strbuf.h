@@ -24,4 +24,4 @@ void strbuf_reset(struct strbuf *b);
 // Hands the memory to the caller (never NULL unless failed; free() it) and empties the buffer.
 char *strbuf_take(struct strbuf *b);
 
-#define cleanup_strbuf __attribute__((cleanup(strbuf_reset)))
+#define cleanup_strbuf __attribute__((__cleanup__(strbuf_reset)))

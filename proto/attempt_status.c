@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON codec of an attempt's status: what the agent says about an attempt. Only what is set is
+// written (a status goes out with every change), and a missing member means "not set".
+#include "proto/attempt.h"
+
+#include "common/cleanup.h"
+#include "common/json.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+// Texts from programs and engines may be no UTF-8, or cut within a character: such bytes become
+// '?'.
+static void put_people_text(json_t *j, const char *key, const char *text)
+{
+    json_t *value = json_string(text);
+
+    if (!value) {
+        char plain[sizeof(((struct attempt_status *)0)->reason)];
+        (void)snprintf(plain, sizeof(plain), "%s", text);
+        for (char *c = plain; *c; c++)
+            if ((unsigned char)*c >= 0x80)
+                *c = '?';
+        value = json_string(plain);
+    }
+    json_put(j, key, value);
+}
+
+json_t *attempt_status_to_json(const struct attempt_status *s)
+{
+    json_t *j = json_object();
+
+    json_put_str(j, "id", s->id);
+    json_put_i64(j, "change", s->change);
+    json_put_str(j, "state", attempt_state_to_string(s->state));
+    json_put_str(j, "logs", logs_state_to_string(s->logs));
+    if (s->cause != CAUSE_NONE)
+        json_put_str(j, "cause", attempt_cause_to_string(s->cause));
+    if (s->has_exit)
+        json_put_i64(j, "exit_code", s->exit_code);
+    if (s->signal)
+        json_put_i64(j, "signal", s->signal);
+    if (s->oom)
+        json_put_bool(j, "oom", true);
+    if (s->reason[0])
+        put_people_text(j, "reason", s->reason);
+    if (s->container_id[0])
+        put_people_text(j, "container_id", s->container_id);
+    if (s->pid)
+        json_put_i64(j, "pid", s->pid);
+    if (s->started_ms)
+        json_put_i64(j, "started_ms", s->started_ms);
+    if (s->ended_ms)
+        json_put_i64(j, "ended_ms", s->ended_ms);
+    return j;
+}
+
+static int read_words(struct attempt_status *s, const json_t *j, struct err *e)
+{
+    const char *text;
+    int r = json_get_str(j, "state", &text, e);
+    if (r < 0)
+        return r;
+    if (attempt_state_from_string(text, &s->state) < 0)
+        return err_set(e, -EPROTO, "member \"state\": unknown state");
+    if (attempt_cause_from_string(json_opt_str(j, "cause", "none"), &s->cause) < 0)
+        return err_set(e, -EPROTO, "member \"cause\": unknown cause");
+    if (logs_state_from_string(json_opt_str(j, "logs", "open"), &s->logs) < 0)
+        return err_set(e, -EPROTO, "member \"logs\": unknown state");
+    return 0;
+}
+
+// A member that is missing is 0; one that is there must be an integer in [0, max].
+static int opt_number(const json_t *j, const char *key, int64_t max, int64_t *ret, struct err *e)
+{
+    *ret = 0;
+    if (!json_object_get(j, key))
+        return 0;
+    int r = json_get_i64(j, key, ret, e);
+    if (r == 0 && (*ret < 0 || *ret > max))
+        return err_set(e, -EPROTO, "member \"%s\": out of range", key);
+    return r;
+}
+
+static int read_numbers(struct attempt_status *s, const json_t *j, struct err *e)
+{
+    int64_t code = 0;
+    int64_t signal_number = 0;
+    int r = json_get_i64(j, "change", &s->change, e);
+
+    if (r == 0)
+        r = opt_number(j, "exit_code", INT_MAX, &code, e);
+    if (r == 0)
+        r = opt_number(j, "signal", 128, &signal_number, e);
+    if (r == 0)
+        r = opt_number(j, "pid", INT_MAX, &s->pid, e);
+    if (r == 0)
+        r = opt_number(j, "started_ms", INT64_MAX, &s->started_ms, e);
+    if (r == 0)
+        r = opt_number(j, "ended_ms", INT64_MAX, &s->ended_ms, e);
+    s->exit_code = (int)code;
+    s->signal = (int)signal_number;
+    s->has_exit = json_object_get(j, "exit_code") != NULL;
+    s->oom = json_opt_bool(j, "oom", false);
+    return r;
+}
+
+static int read_id(struct attempt_status *s, const json_t *j, struct err *e)
+{
+    const char *id;
+    int r = json_get_str(j, "id", &id, e);
+    if (r < 0)
+        return r;
+    size_t len = strlen(id);
+    if (len == 0 || len >= sizeof(s->id) || strpbrk(id, "/.") != NULL)
+        return err_set(e, -EPROTO, "member \"id\": expected an id");
+    memcpy(s->id, id, len + 1);
+    return 0;
+}
+
+int attempt_status_from_json(const json_t *j, struct attempt_status *ret, struct err *e)
+{
+    struct attempt_status s = {0};
+    int r = read_id(&s, j, e);
+
+    if (r == 0)
+        r = read_words(&s, j, e);
+    if (r == 0)
+        r = read_numbers(&s, j, e);
+    if (r < 0)
+        return err_wrap(e, r, "status");
+    (void)snprintf(s.reason, sizeof(s.reason), "%s", json_opt_str(j, "reason", ""));
+    (void)snprintf(s.container_id, sizeof(s.container_id), "%s",
+                   json_opt_str(j, "container_id", ""));
+    *ret = s;
+    return 0;
+}

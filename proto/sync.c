@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+// JSON codecs of the messages between agent and master, and the inventory digest. Everything a
+// decoder returns is owned by the caller; on failure nothing is left behind.
+#include "proto/sync.h"
+
+#include "common/cleanup.h"
+#include "common/json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST_MAX 1000000
+
+// --- small readers -------------------------------------------------------------------------------
+
+static int get_number(const json_t *j, const char *key, int64_t *ret, struct err *e)
+{
+    int r = json_get_i64(j, key, ret, e);
+    if (r == 0 && *ret < 0)
+        return err_set(e, -EPROTO, "member \"%s\": is negative", key);
+    return r;
+}
+
+static int get_protocol(const json_t *j, int *ret, struct err *e)
+{
+    int64_t value;
+    int r = get_number(j, "protocol", &value, e);
+    if (r < 0)
+        return r;
+    if (value > 1000000)
+        return err_set(e, -EPROTO, "member \"protocol\": is no protocol number");
+    *ret = (int)value;
+    return 0;
+}
+
+static int get_fixed(const json_t *j, const char *key, char *out, size_t capacity, struct err *e)
+{
+    const char *text;
+    int r = json_get_str(j, key, &text, e);
+    if (r < 0)
+        return r;
+    if (strlen(text) >= capacity)
+        return err_set(e, -EPROTO, "member \"%s\": is too long", key);
+    memcpy(out, text, strlen(text) + 1);
+    return 0;
+}
+
+static int get_position(const json_t *j, const char *key, struct sync_position *ret, struct err *e)
+{
+    json_t *position;
+    int r = json_get_object(j, key, &position, e);
+    if (r == 0)
+        r = get_number(position, "epoch", &ret->epoch, e);
+    if (r == 0)
+        r = get_number(position, "generation", &ret->generation, e);
+    return r;
+}
+
+static void put_position(json_t *j, const char *key, const struct sync_position *position)
+{
+    json_t *value = json_object();
+    json_put_i64(value, "epoch", position->epoch);
+    json_put_i64(value, "generation", position->generation);
+    json_put(j, key, value);
+}
+
+// A list that may be missing (then empty).
+static int opt_list(const json_t *j, const char *key, json_t **ret, struct err *e)
+{
+    *ret = NULL;
+    if (!json_object_get(j, key))
+        return 0;
+    int r = json_get_array(j, key, ret, e);
+    if (r == 0 && json_array_size(*ret) > LIST_MAX)
+        return err_set(e, -EPROTO, "member \"%s\": too many elements", key);
+    return r;
+}
+
+static int opt_object(const json_t *j, const char *key, json_t **ret, struct err *e)
+{
+    json_t *value;
+    if (!json_object_get(j, key))
+        return 0;
+    int r = json_get_object(j, key, &value, e);
+    if (r == 0)
+        *ret = json_incref(value);
+    return r;
+}
+
+// --- request -------------------------------------------------------------------------------------
+
+void sync_request_reset(struct sync_request *r)
+{
+    free(r->statuses);
+    json_decref(r->node);
+    json_decref(r->usage);
+    memset(r, 0, sizeof(*r));
+}
+
+json_t *sync_request_to_json(const struct sync_request *r)
+{
+    json_t *j = json_object();
+
+    json_put_i64(j, "protocol", r->protocol);
+    json_put_str(j, "agent_version", r->agent_version);
+    json_put_str(j, "instance", r->instance);
+    json_put_str(j, "boot_id", r->boot_id);
+    json_put_i64(j, "seq", r->seq);
+    json_put_i64(j, "seen_epoch", r->seen_epoch);
+    json_put_i64(j, "seen_commit", r->seen_commit);
+    put_position(j, "applied", &r->applied);
+    json_put_str(j, "digest", r->digest);
+    json_put_bool(j, "has_inventory", r->has_inventory);
+    json_put_bool(j, "inventory_complete", r->inventory_complete);
+    json_put_i64(j, "clock_ms", r->clock_ms);
+    json_t *statuses = json_array();
+    for (size_t i = 0; i < r->n_statuses; i++)
+        (void)json_array_append_new(statuses, attempt_status_to_json(&r->statuses[i]));
+    json_put(j, "statuses", statuses);
+    if (r->node)
+        json_put(j, "node", json_incref(r->node));
+    if (r->usage)
+        json_put(j, "usage", json_incref(r->usage));
+    return j;
+}
+
+static int read_statuses(struct sync_request *q, const json_t *j, struct err *e)
+{
+    json_t *list;
+    int r = opt_list(j, "statuses", &list, e);
+    size_t n = json_array_size(list);
+
+    if (r < 0 || n == 0)
+        return r;
+    q->statuses = calloc(n, sizeof(*q->statuses));
+    if (!q->statuses)
+        return err_set(e, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < n && r == 0; i++) {
+        r = attempt_status_from_json(json_array_get(list, i), &q->statuses[i], e);
+        q->n_statuses += r == 0;
+    }
+    return r;
+}
+
+static int read_request_head(struct sync_request *q, const json_t *j, struct err *e)
+{
+    int r = get_protocol(j, &q->protocol, e);
+    if (r == 0)
+        r = get_fixed(j, "agent_version", q->agent_version, sizeof(q->agent_version), e);
+    if (r == 0)
+        r = get_fixed(j, "instance", q->instance, sizeof(q->instance), e);
+    if (r == 0)
+        r = get_fixed(j, "boot_id", q->boot_id, sizeof(q->boot_id), e);
+    if (r == 0)
+        r = get_number(j, "seq", &q->seq, e);
+    if (r == 0)
+        r = get_number(j, "seen_epoch", &q->seen_epoch, e);
+    if (r == 0)
+        r = get_number(j, "seen_commit", &q->seen_commit, e);
+    if (r == 0)
+        r = get_position(j, "applied", &q->applied, e);
+    if (r == 0)
+        r = get_fixed(j, "digest", q->digest, sizeof(q->digest), e);
+    if (r == 0)
+        r = get_number(j, "clock_ms", &q->clock_ms, e);
+    return r;
+}
+
+int sync_request_from_json(const json_t *j, struct sync_request *ret, struct err *e)
+{
+    struct sync_request q = {0};
+    int r = read_request_head(&q, j, e);
+
+    q.has_inventory = json_opt_bool(j, "has_inventory", false);
+    q.inventory_complete = json_opt_bool(j, "inventory_complete", false);
+    if (r == 0)
+        r = read_statuses(&q, j, e);
+    if (r == 0)
+        r = opt_object(j, "node", &q.node, e);
+    if (r == 0)
+        r = opt_object(j, "usage", &q.usage, e);
+    if (r < 0) {
+        sync_request_reset(&q);
+        return r;
+    }
+    *ret = q;
+    return 0;
+}
+
+// --- answer --------------------------------------------------------------------------------------
+
+void sync_answer_reset(struct sync_answer *a)
+{
+    for (size_t i = 0; i < a->n_entries; i++)
+        attempt_spec_free(a->entries[i].spec);
+    free(a->entries);
+    free(a->removed);
+    memset(a, 0, sizeof(*a));
+}
+
+static void put_assignment(json_t *j, const struct sync_answer *a)
+{
+    json_t *assignment = json_object();
+    json_put_bool(assignment, "full", a->assignment_full);
+    put_position(assignment, "base", &a->base);
+    put_position(assignment, "position", &a->position);
+    json_t *entries = json_array();
+    for (size_t i = 0; i < a->n_entries; i++) {
+        json_t *entry = json_object();
+        json_put_str(entry, "desired", a->entries[i].desired == DESIRED_STOP ? "stop" : "run");
+        json_put(entry, "spec", attempt_spec_to_json(a->entries[i].spec));
+        (void)json_array_append_new(entries, entry);
+    }
+    json_put(assignment, "entries", entries);
+    json_t *removed = json_array();
+    for (size_t i = 0; i < a->n_removed; i++)
+        (void)json_array_append_new(removed, json_string(a->removed[i]));
+    json_put(assignment, "removed", removed);
+    json_put(j, "assignment", assignment);
+}
+
+json_t *sync_answer_to_json(const struct sync_answer *a)
+{
+    json_t *j = json_object();
+
+    json_put_i64(j, "protocol", a->protocol);
+    json_put_i64(j, "epoch", a->epoch);
+    json_put_i64(j, "commit", a->commit);
+    json_put_i64(j, "acked", a->acked);
+    json_put_i64(j, "sync_interval_ms", a->sync_interval_ms);
+    json_put_i64(j, "time_ms", a->time_ms);
+    if (a->want_inventory)
+        json_put_bool(j, "want_inventory", true);
+    if (a->want_node)
+        json_put_bool(j, "want_node", true);
+    if (a->refused[0])
+        json_put_str(j, "refused", a->refused);
+    if (a->has_assignment)
+        put_assignment(j, a);
+    return j;
+}
+
+static int read_entry(struct assignment_entry *entry, const json_t *j, struct err *e)
+{
+    const char *desired;
+    int r = json_get_str(j, "desired", &desired, e);
+
+    if (r < 0)
+        return r;
+    if (strcmp(desired, "run") == 0)
+        entry->desired = DESIRED_RUN;
+    else if (strcmp(desired, "stop") == 0)
+        entry->desired = DESIRED_STOP;
+    else
+        return err_set(e, -EPROTO, "member \"desired\": neither run nor stop");
+    return attempt_spec_from_json(json_object_get(j, "spec"), &entry->spec, e);
+}
+
+static int read_entries(struct sync_answer *a, const json_t *j, struct err *e)
+{
+    json_t *list;
+    int r = opt_list(j, "entries", &list, e);
+    size_t n = json_array_size(list);
+
+    if (r < 0 || n == 0)
+        return r;
+    a->entries = calloc(n, sizeof(*a->entries));
+    if (!a->entries)
+        return err_set(e, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < n && r == 0; i++) {
+        r = read_entry(&a->entries[i], json_array_get(list, i), e);
+        a->n_entries += r == 0;
+    }
+    return r;
+}
+
+static int read_removed(struct sync_answer *a, const json_t *j, struct err *e)
+{
+    json_t *list;
+    int r = opt_list(j, "removed", &list, e);
+    size_t n = json_array_size(list);
+
+    if (r < 0 || n == 0)
+        return r;
+    a->removed = calloc(n, sizeof(*a->removed));
+    if (!a->removed)
+        return err_set(e, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        const char *id = json_string_value(json_array_get(list, i));
+        if (!id || strlen(id) >= ATTEMPT_ID_BYTES)
+            return err_set(e, -EPROTO, "member \"removed\": expected ids");
+        memcpy(a->removed[a->n_removed++], id, strlen(id) + 1);
+    }
+    return 0;
+}
+
+static int read_assignment(struct sync_answer *a, const json_t *j, struct err *e)
+{
+    json_t *assignment;
+
+    if (!json_object_get(j, "assignment"))
+        return 0;
+    int r = json_get_object(j, "assignment", &assignment, e);
+    if (r == 0)
+        r = json_get_bool(assignment, "full", &a->assignment_full, e);
+    if (r == 0)
+        r = get_position(assignment, "base", &a->base, e);
+    if (r == 0)
+        r = get_position(assignment, "position", &a->position, e);
+    if (r == 0)
+        r = read_entries(a, assignment, e);
+    if (r == 0)
+        r = read_removed(a, assignment, e);
+    a->has_assignment = r == 0;
+    return r;
+}
+
+static int read_answer_head(struct sync_answer *a, const json_t *j, struct err *e)
+{
+    int r = get_protocol(j, &a->protocol, e);
+    if (r == 0)
+        r = get_number(j, "epoch", &a->epoch, e);
+    if (r == 0)
+        r = get_number(j, "commit", &a->commit, e);
+    if (r == 0)
+        r = get_number(j, "acked", &a->acked, e);
+    if (r == 0)
+        r = get_number(j, "sync_interval_ms", &a->sync_interval_ms, e);
+    if (r == 0)
+        r = get_number(j, "time_ms", &a->time_ms, e);
+    return r;
+}
+
+int sync_answer_from_json(const json_t *j, struct sync_answer *ret, struct err *e)
+{
+    struct sync_answer a = {0};
+    int r = read_answer_head(&a, j, e);
+
+    a.want_inventory = json_opt_bool(j, "want_inventory", false);
+    a.want_node = json_opt_bool(j, "want_node", false);
+    (void)snprintf(a.refused, sizeof(a.refused), "%s", json_opt_str(j, "refused", ""));
+    if (r == 0)
+        r = read_assignment(&a, j, e);
+    if (r < 0) {
+        sync_answer_reset(&a);
+        return err_wrap(e, r, "sync answer");
+    }
+    *ret = a;
+    return 0;
+}
+
+// --- digest --------------------------------------------------------------------------------------
+
+static uint64_t fnv1a(uint64_t hash, const char *text)
+{
+    for (const unsigned char *c = (const unsigned char *)text; *c; c++)
+        hash = (hash ^ *c) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+uint64_t inventory_hash(const char *attempt_id, enum attempt_state state)
+{
+    uint64_t hash = fnv1a(UINT64_C(0xcbf29ce484222325), attempt_id);
+    hash = fnv1a(hash, " ");
+    return fnv1a(hash, attempt_state_to_string(state));
+}
+
+void inventory_digest(uint64_t sum, char out[17])
+{
+    (void)snprintf(out, 17, "%016" PRIx64, sum);
+}
