@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each node should hold: one entry per attempt, with the generation at which it last changed, so that an agent gets only what is
+// new to it. An entry that is over becomes a tombstone until the agent has applied the generation that removed it.
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "master/cluster/cluster_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct assignment *assignment_find(struct node *n, const char *attempt_id)
+{
+    struct assignment *a = NULL;
+    HASH_FIND_STR(n->assignments, attempt_id, a);
+    return a;
+}
+
+bool cluster_node_holds(struct node *n, const char *attempt_id)
+{
+    const struct assignment *a = assignment_find(n, attempt_id);
+    return a && !a->removed;
+}
+
+static void touch(struct cluster *c, struct node *n, struct assignment *a)
+{
+    a->generation = ++n->generation;
+    node_changed(c, n);
+}
+
+struct assignment *assignment_add(struct cluster *c, struct node *n, struct task *t)
+{
+    struct assignment *a = calloc(1, sizeof(*a));
+    if (!a)
+        return NULL;
+    (void)snprintf(a->id, sizeof(a->id), "%s", t->attempt_id);
+    a->task = t;
+    a->desired = DESIRED_RUN;
+    HASH_ADD_STR(n->assignments, id, a);
+    t->entry = a;
+    touch(c, n, a);
+    return a;
+}
+
+void assignment_stop(struct cluster *c, struct node *n, struct assignment *a)
+{
+    if (a->desired == DESIRED_STOP || a->removed)
+        return;
+    a->desired = DESIRED_STOP;
+    touch(c, n, a);
+}
+
+void assignment_remove(struct cluster *c, struct node *n, struct assignment *a)
+{
+    if (a->removed)
+        return;
+    a->removed = true;
+    if (a->task && a->task->entry == a)
+        a->task->entry = NULL;
+    a->task = NULL;
+    touch(c, n, a);
+}
+
+void assignment_reported(struct node *n, struct assignment *a, enum attempt_state s)
+{
+    if (a->reported)
+        n->reported_sum -= inventory_hash(a->id, a->reported_state);
+    a->reported = true;
+    a->reported_state = s;
+    n->reported_sum += inventory_hash(a->id, s);
+}
+
+static void entry_free(struct node *n, struct assignment *a)
+{
+    if (a->reported)
+        n->reported_sum -= inventory_hash(a->id, a->reported_state);
+    HASH_DEL(n->assignments, a);
+    free(a);
+}
+
+void assignment_drop_applied(struct node *n)
+{
+    struct assignment *a, *tmp;
+    HASH_ITER(hh, n->assignments, a, tmp)
+    {
+        if (a->removed && a->generation <= n->applied_generation)
+            entry_free(n, a);
+    }
+}
+
+void assignment_free_all(struct node *n)
+{
+    struct assignment *a, *tmp;
+    HASH_ITER(hh, n->assignments, a, tmp)
+    {
+        entry_free(n, a);
+    }
+}
+
+bool cluster_node_settled(const struct node *n)
+{
+    return n->published_generation == n->generation;
+}
+
+bool cluster_node_has_news(const struct cluster *c, const struct node *n, const struct sync_position *applied)
+{
+    return n->wants_inventory || !n->info || applied->epoch != c->epoch || applied->generation != n->published_generation;
+}
+
+static int answer_entries(struct cluster *c, struct node *n, int64_t since, struct sync_answer *a)
+{
+    size_t count = HASH_CNT(hh, n->assignments);
+    a->entries = calloc(count + 1, sizeof(*a->entries));
+    a->removed = calloc(count + 1, sizeof(*a->removed));
+    if (!a->entries || !a->removed)
+        return -ENOMEM;
+    for (struct assignment *x = n->assignments; x; x = x->hh.next) {
+        if (x->generation <= since)
+            continue;
+        if (x->removed) {
+            if (!a->assignment_full)
+                memcpy(a->removed[a->n_removed++], x->id, sizeof(x->id));
+            continue;
+        }
+        // An attempt that its task has left behind (ended, its logs still coming) needs no spec: the agent has it.
+        struct assignment_entry *entry = &a->entries[a->n_entries];
+        entry->desired = x->desired;
+        entry->spec = x->task ? attempt_build(c, x->task) : calloc(1, sizeof(*entry->spec));
+        if (!entry->spec)
+            return -ENOMEM;
+        memcpy(entry->spec->id, x->id, sizeof(x->id));
+        a->n_entries++;
+    }
+    return 0;
+}
+
+int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_position *applied, struct sync_answer *ret)
+{
+    struct sync_answer a = {.protocol = 0,
+                            .epoch = c->epoch,
+                            .want_inventory = n->wants_inventory,
+                            .want_node = !n->info,
+                            .position = {c->epoch, n->published_generation},
+                            .sync_interval_ms = c->options.sync_interval_ms,
+                            .time_ms = clock_real_ms()};
+    // Without an inventory of this instance the agent's own records rule: it gets its set once it has said what it holds.
+    bool known = applied->epoch == c->epoch && applied->generation <= n->published_generation;
+    if (cluster_node_settled(n) && !n->wants_inventory && (!known || applied->generation < n->published_generation)) {
+        a.has_assignment = true;
+        a.assignment_full = !known;
+        a.base = *applied;
+        int r = answer_entries(c, n, known ? applied->generation : -1, &a);
+        if (r < 0) {
+            sync_answer_reset(&a);
+            return r;
+        }
+    } else {
+        a.position = *applied;
+    }
+    *ret = a;
+    return 0;
+}

@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cluster context: marks, the turn's collect, and publishing when the batch is durable. Verbs on nodes, jobs and tasks are in
+// their own files; they change memory and call a mark from here. One batch at a time is under way (store/commit.c), so what a collect
+// captured is published before the next collect runs.
+#include "master/cluster/cluster_internal.h"
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "master/scheduler/scheduler.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void publish(int result, void *userdata);
+
+void mark(struct cluster *c)
+{
+    if (c->marked || !c->commit)
+        return;
+    c->marked = true;
+    commit_mark(c->commit);
+    if (commit_then(c->commit, 0, publish, c) < 0)
+        log_error("cluster", "out of memory: events and assignments of this turn are late");
+}
+
+void node_dirty(struct cluster *c, struct node *n)
+{
+    if (!n->dirty) {
+        n->dirty = true;
+        n->dirty_next = c->dirty_nodes;
+        c->dirty_nodes = n;
+    }
+    mark(c);
+}
+
+void job_dirty(struct cluster *c, struct job *j)
+{
+    if (!j->dirty) {
+        j->dirty = true;
+        j->dirty_next = c->dirty_jobs;
+        c->dirty_jobs = j;
+    }
+    mark(c);
+}
+
+void task_dirty(struct cluster *c, struct task *t)
+{
+    if (!t->dirty) {
+        t->dirty = true;
+        t->dirty_next = c->dirty_tasks;
+        c->dirty_tasks = t;
+    }
+    mark(c);
+}
+
+void node_changed(struct cluster *c, struct node *n)
+{
+    if (!n->changed) {
+        n->changed = true;
+        n->changed_next = c->changed_nodes;
+        c->changed_nodes = n;
+    }
+    mark(c);
+}
+
+void want_schedule(struct cluster *c, bool capacity_grew)
+{
+    c->schedule = true;
+    c->capacity_grew |= capacity_grew;
+    mark(c);
+}
+
+// --- the batch ---
+
+static void collect_extras(struct cluster *c)
+{
+    for (size_t i = 0; i < c->n_extras; i++) {
+        struct extra_record *x = &c->extras[i];
+        if (x->json)
+            commit_put(c->commit, x->key, x->json, x->ttl_ms);
+        else
+            commit_del(c->commit, x->key);
+        free(x->key);
+    }
+    c->n_extras = 0;
+}
+
+static void collect_nodes(struct cluster *c)
+{
+    char key[8 + ID_BYTES];
+    for (struct node *n = c->dirty_nodes; n; n = n->dirty_next) {
+        (void)snprintf(key, sizeof(key), "node:%s", n->id);
+        commit_put(c->commit, key, node_to_record(n), 0);
+        n->dirty = false;
+    }
+    c->dirty_nodes = NULL;
+}
+
+static void task_key(const struct task *t, char *out, size_t size)
+{
+    (void)snprintf(out, size, "task:");
+    task_name(t, out + 5, size - 5);
+}
+
+// A deleted job's task records that exist go with it.
+static void collect_deleted(struct cluster *c, struct job *j)
+{
+    char key[320];
+    (void)snprintf(key, sizeof(key), "job:%s", j->id);
+    commit_del(c->commit, key);
+    for (int i = 0; i < j->n_tasks; i++)
+        if (j->tasks[i].attempt > 0 || j->tasks[i].state != TASK_PENDING) {
+            task_key(&j->tasks[i], key, sizeof(key));
+            commit_del(c->commit, key);
+        }
+}
+
+static void collect_jobs(struct cluster *c)
+{
+    char key[320];
+    for (struct task *t = c->dirty_tasks; t; t = t->dirty_next) {
+        t->dirty = false;
+        if (t->job->deleted)
+            continue;
+        task_key(t, key, sizeof(key));
+        commit_put(c->commit, key, task_to_record(t), 0);
+    }
+    c->dirty_tasks = NULL;
+    struct job *next;
+    for (struct job *j = c->dirty_jobs; j; j = next) {
+        next = j->dirty_next;
+        j->dirty = false;
+        if (j->deleted) {
+            collect_deleted(c, j);
+            job_free(j);
+            continue;
+        }
+        (void)snprintf(key, sizeof(key), "job:%s", j->id);
+        commit_put(c->commit, key, job_to_record(j), 0);
+    }
+    c->dirty_jobs = NULL;
+}
+
+// Remembers which nodes to wake, and how far, when this batch is durable.
+static void capture_publication(struct cluster *c)
+{
+    size_t n = 0;
+    for (struct node *x = c->changed_nodes; x; x = x->changed_next)
+        n++;
+    assert(c->n_publishing == 0);
+    struct node **nodes = realloc(c->publishing, (n + 1) * sizeof(*nodes));
+    if (nodes)
+        c->publishing = nodes;
+    int64_t *generations = realloc(c->publishing_generation, (n + 1) * sizeof(*generations));
+    if (generations)
+        c->publishing_generation = generations;
+    if (!nodes || !generations)
+        return; // they stay in the list of changed nodes and are published with the next batch
+    for (struct node *x = c->changed_nodes; x; x = x->changed_next) {
+        c->publishing[c->n_publishing] = x;
+        c->publishing_generation[c->n_publishing++] = x->generation;
+        x->changed = false;
+    }
+    c->changed_nodes = NULL;
+    c->publishing_event = c->collected_event;
+}
+
+void cluster_collect(void *userdata)
+{
+    struct cluster *c = userdata;
+    if (c->schedule) {
+        bool grew = c->capacity_grew;
+        c->schedule = c->capacity_grew = false;
+        scheduler_run(c, grew);
+    }
+    collect_extras(c);
+    collect_nodes(c);
+    collect_jobs(c);
+    event_collect(c);
+    capture_publication(c);
+    c->marked = false;
+}
+
+static void publish(int result, void *userdata)
+{
+    struct cluster *c = userdata;
+    if (result < 0)
+        return; // closing
+    size_t n = c->n_publishing;
+    c->n_publishing = 0;
+    for (size_t i = 0; i < n; i++)
+        c->publishing[i]->published_generation = c->publishing_generation[i];
+    event_publish(c, c->publishing_event);
+    for (size_t i = 0; i < n; i++)
+        c->options.assignment_moved(c->publishing[i], c->options.userdata);
+}
+
+static struct extra_record *extra_new(struct cluster *c, const char *key)
+{
+    if (c->n_extras == c->extras_capacity) {
+        size_t capacity = c->extras_capacity ? c->extras_capacity * 2 : 16;
+        struct extra_record *x = realloc(c->extras, capacity * sizeof(*x));
+        if (!x)
+            return NULL;
+        c->extras = x;
+        c->extras_capacity = capacity;
+    }
+    struct extra_record *x = &c->extras[c->n_extras];
+    *x = (struct extra_record){.key = strdup(key)};
+    if (x->key)
+        c->n_extras++;
+    return x->key ? x : NULL;
+}
+
+void cluster_put(struct cluster *c, const char *key, char *json, int64_t ttl_ms)
+{
+    struct extra_record *x = json ? extra_new(c, key) : NULL;
+    if (!x) {
+        log_error("cluster", "out of memory: record %s is not written", key);
+        free(json);
+        return;
+    }
+    x->json = json;
+    x->ttl_ms = ttl_ms;
+    mark(c);
+}
+
+void cluster_del(struct cluster *c, const char *key)
+{
+    if (!extra_new(c, key))
+        log_error("cluster", "out of memory: record %s is not deleted", key);
+    mark(c);
+}
+
+// --- life ---
+
+struct cluster *cluster_new(const struct cluster_options *o)
+{
+    struct cluster *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->options = *o;
+    c->id = strdup(o->id);
+    c->name = strdup(o->name);
+    c->events = calloc(CLUSTER_EVENTS_KEPT, sizeof(*c->events));
+    c->first_event = 1;
+    if (!c->id || !c->name || !c->events) {
+        cluster_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+int cluster_load(struct cluster *c, const char *key, const char *json, size_t len, struct err *e)
+{
+    static const struct {
+        const char *prefix;
+        int (*load)(struct cluster *c, const json_t *j, struct err *e);
+    } kinds[] = {{"node:", node_from_record}, {"job:", job_from_record}, {"task:", NULL}};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+        if (strncmp(key, kinds[i].prefix, strlen(kinds[i].prefix)) != 0)
+            continue;
+        json_t *j = NULL;
+        int r = json_parse(json, len, &j, e);
+        if (r < 0)
+            return err_wrap(e, r, "record %s", key);
+        if (!kinds[i].load) {
+            struct loaded_task *l = malloc(sizeof(*l));
+            if (!l) {
+                json_decref(j);
+                return err_set(e, -ENOMEM, "out of memory");
+            }
+            *l = (struct loaded_task){j, c->loaded};
+            c->loaded = l;
+            return 0;
+        }
+        r = kinds[i].load(c, j, e);
+        json_decref(j);
+        return r < 0 ? err_wrap(e, r, "record %s", key) : 0;
+    }
+    return -ENOENT;
+}
+
+static int link_loaded(struct cluster *c, struct err *e)
+{
+    int r = 0;
+    while (c->loaded) {
+        struct loaded_task *l = c->loaded;
+        c->loaded = l->next;
+        if (r == 0)
+            r = task_from_record(c, l->json, e);
+        json_decref(l->json);
+        free(l);
+    }
+    return r;
+}
+
+int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64_t last_event, struct err *e)
+{
+    int r = link_loaded(c, e);
+    if (r < 0)
+        return r;
+    c->commit = commit;
+    c->epoch = epoch;
+    c->first_event = last_event + 1;
+    c->last_event = c->collected_event = c->published_event = last_event;
+    r = liveness_start(c);
+    if (r < 0)
+        return err_errno(e, r, "timers");
+    for (struct job *j = c->oldest; j; j = j->next) {
+        job_queue_update(c, j);
+        job_refresh(c, j);
+    }
+    task_timers(c);
+    want_schedule(c, true);
+    return 0;
+}
+
+void cluster_close(struct cluster *c, void (*closed)(void *userdata), void *userdata)
+{
+    c->closed = closed;
+    c->closed_userdata = userdata;
+    liveness_stop(c);
+}
+
+void cluster_free(struct cluster *c)
+{
+    if (!c)
+        return;
+    struct job *j, *j_next;
+    for (j = c->dirty_jobs; j; j = j_next) { // deleted ones are in no other list
+        j_next = j->dirty_next;
+        if (j->deleted)
+            job_free(j);
+    }
+    HASH_CLEAR(hh, c->attempts);
+    HASH_CLEAR(hh, c->jobs);
+    for (j = c->oldest; j; j = j_next) {
+        j_next = j->next;
+        job_free(j);
+    }
+    HASH_CLEAR(hh_name, c->nodes_by_name);
+    struct node *n, *n_next;
+    HASH_ITER(hh, c->nodes, n, n_next)
+    {
+        HASH_DEL(c->nodes, n);
+        node_free(n);
+    }
+    struct job_names *x, *tmp;
+    HASH_ITER(hh, c->names, x, tmp)
+    {
+        HASH_DEL(c->names, x);
+        free(x->name);
+        free(x);
+    }
+    for (size_t i = 0; i < c->n_extras; i++) {
+        free(c->extras[i].key);
+        free(c->extras[i].json);
+    }
+    event_free_all(c);
+    free(c->extras);
+    free(c->publishing);
+    free(c->publishing_generation);
+    free(c->id);
+    free(c->name);
+    free(c);
+}
+
+struct commit *cluster_commit(struct cluster *c)
+{
+    return c->commit;
+}
+
+const char *cluster_id(const struct cluster *c)
+{
+    return c->id;
+}
+
+const char *cluster_name(const struct cluster *c)
+{
+    return c->name;
+}
+
+int64_t cluster_epoch(const struct cluster *c)
+{
+    return c->epoch;
+}
+
+const struct cluster_options *cluster_settings(const struct cluster *c)
+{
+    return &c->options;
+}

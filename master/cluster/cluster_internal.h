@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of master/cluster/ share: the context, marks, and the steps that one file offers to the others.
+#pragma once
+
+#include "master/cluster/cluster.h"
+
+struct job_names { // jobs that have or had one name
+    char *name;
+    struct job *jobs; // newest first (name_prev/name_next)
+    UT_hash_handle hh;
+};
+
+struct extra_record { // other modules' records, waiting for the batch
+    char *key;
+    char *json; // NULL = delete
+    int64_t ttl_ms;
+};
+
+struct loaded_task { // kept from cluster_load until cluster_start: its job may come later
+    json_t *json;
+    struct loaded_task *next;
+};
+
+struct cluster {
+    struct cluster_options options;
+    char *id, *name;
+    struct commit *commit; // borrowed; NULL before start
+    int64_t epoch;
+
+    struct node *nodes, *nodes_by_name;
+    struct job *jobs;              // by id
+    struct job *oldest, *newest;   // oldest is the list's head; newest its tail
+    struct job_names *names;
+    unsigned job_counts[JOB_STATE_MAX];
+    int64_t last_order;
+    struct task *attempts;         // by attempt id
+    struct job *queue;             // jobs with pending tasks, oldest first
+    struct loaded_task *loaded;
+
+    struct node *dirty_nodes;
+    struct job *dirty_jobs;
+    struct task *dirty_tasks;
+    struct extra_record *extras;
+    size_t n_extras, extras_capacity;
+    struct node *changed_nodes;    // assignment moved since the last collect
+    struct node **publishing;      // captured by collect: published when the batch is durable
+    int64_t *publishing_generation;
+    size_t n_publishing;
+    int64_t publishing_event;
+    bool marked;                   // something since the last collect
+
+    bool schedule;                 // something that the scheduler should look at
+    bool capacity_grew;            // jobs tried before are worth another look
+
+    struct event **events;         // ring of kept events, by id
+    int64_t first_event;           // id of the oldest kept; last_event + 1 when there is none
+    int64_t last_event, collected_event, published_event;
+    struct cluster_watch *watches, *watch_cursor;
+
+    struct task *late;             // ended, logs not in: by deadline
+    struct task *backoff;          // waiting to be restarted: by not_before
+    uv_timer_t timer;              // earliest of the two lists
+    uv_timer_t liveness;
+    uv_check_t after_poll;         // judges after the sockets were polled
+    int64_t liveness_due_ms, started_boot_ms, judge_from_ms;
+    int handles;
+    void (*closed)(void *userdata);
+    void *closed_userdata;
+};
+
+// cluster.c: marks. Each makes the record part of this turn's batch.
+void mark(struct cluster *c);
+void node_dirty(struct cluster *c, struct node *n);
+void job_dirty(struct cluster *c, struct job *j);
+void task_dirty(struct cluster *c, struct task *t);
+void node_changed(struct cluster *c, struct node *n); // its generation grew
+void want_schedule(struct cluster *c, bool capacity_grew);
+
+// event.c
+struct event_fields {
+    const char *type, *object, *user, *reason;
+    const struct node *node;
+    const struct job *job;
+    const struct task *task;
+};
+void event_emit(struct cluster *c, const struct event_fields *f);
+void event_collect(struct cluster *c);
+void event_publish(struct cluster *c, int64_t up_to);
+void event_free_all(struct cluster *c);
+
+// node.c, node_record.c
+void node_set_state(struct cluster *c, struct node *n, enum node_state s, const char *reason);
+void node_refresh_state(struct cluster *c, struct node *n);
+void node_reserve(struct node *n, struct task *t);
+void node_release(struct cluster *c, struct task *t);
+int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *e) WARN_UNUSED;
+char *node_to_record(const struct node *n);
+int node_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+struct node *node_new(struct cluster *c, const char *id, const char *name);
+void node_free(struct node *n);
+
+// assignment.c
+struct assignment *assignment_add(struct cluster *c, struct node *n, struct task *t);
+void assignment_stop(struct cluster *c, struct node *n, struct assignment *a);
+void assignment_remove(struct cluster *c, struct node *n, struct assignment *a); // becomes a tombstone
+void assignment_drop_applied(struct node *n);
+void assignment_free_all(struct node *n);
+struct assignment *assignment_find(struct node *n, const char *attempt_id);
+void assignment_reported(struct node *n, struct assignment *a, enum attempt_state s);
+
+// job.c, job_record.c
+struct job *job_new(struct job_spec *spec, const char *user);
+void job_link(struct cluster *c, struct job *j);
+void job_free(struct job *j);
+void job_refresh(struct cluster *c, struct job *j);
+void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const char *user, const char *reason);
+void job_queue_update(struct cluster *c, struct job *j);
+char *job_to_record(const struct job *j);
+int job_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+
+// task.c, task_record.c
+const struct job_component *task_component(const struct task *t);
+void task_name(const struct task *t, char *out, size_t size); // JOBID/COMPONENT/INDEX
+void task_set_state(struct cluster *c, struct task *t, enum task_state s, const char *reason);
+void task_place(struct cluster *c, struct task *t, struct node *n, const struct resources *granted, uint64_t gpus,
+                const uint16_t *ports, int n_ports);
+void task_apply_status(struct cluster *c, struct node *n, struct task *t, const struct attempt_status *s);
+void task_gone(struct cluster *c, struct node *n, struct task *t, const char *reason);
+void task_stop(struct cluster *c, struct task *t, const char *reason);
+void task_wait_remove(struct cluster *c, struct task *t);
+void task_timers(struct cluster *c); // arms the timer for the earliest of the waiting tasks
+void task_timer_fired(struct cluster *c);
+char *task_to_record(const struct task *t);
+int task_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+
+// attempt_build.c, env.c: what the agent gets
+struct attempt_spec *attempt_build(struct cluster *c, const struct task *t); // NULL = out of memory
+int attempt_env(struct cluster *c, const struct task *t, struct job_env **ret, size_t *ret_n) WARN_UNUSED;
+struct resources component_resources(const struct cluster *c, const struct job_component *k);
+
+// liveness.c
+int liveness_start(struct cluster *c);
+void liveness_stop(struct cluster *c);

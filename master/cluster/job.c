@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+// Jobs: submitting, finding, stopping, deleting, and the state that follows from the tasks.
+#include "common/clock.h"
+#include "master/cluster/cluster_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+static bool over(enum job_state s)
+{
+    return s >= JOB_SUCCEEDED;
+}
+
+struct job *job_new(struct job_spec *spec, const char *user)
+{
+    struct job *j = calloc(1, sizeof(*j));
+    if (!j)
+        return NULL;
+    j->n_tasks = job_spec_total_tasks(spec);
+    j->name = strdup(spec->name);
+    j->user = strdup(user);
+    j->tasks = calloc((size_t)j->n_tasks, sizeof(*j->tasks));
+    j->first = calloc(spec->n_components + 1, sizeof(*j->first));
+    j->counts = calloc(spec->n_components, sizeof(*j->counts));
+    if (!j->name || !j->user || !j->tasks || !j->first || !j->counts) {
+        job_free(j);
+        return NULL;
+    }
+    int at = 0;
+    for (size_t k = 0; k < spec->n_components; k++) {
+        j->first[k] = at;
+        for (int i = 0; i < spec->components[k].num; i++, at++) {
+            j->tasks[at].job = j;
+            j->tasks[at].component = (int)k;
+            j->tasks[at].index = i;
+        }
+        j->counts[k][TASK_PENDING] = spec->components[k].num;
+    }
+    j->totals[TASK_PENDING] = j->n_tasks;
+    j->spec = spec; // taken only now: on failure it is still the caller's
+    return j;
+}
+
+void job_free(struct job *j)
+{
+    job_spec_free(j->spec);
+    free(j->name);
+    free(j->user);
+    free(j->tasks);
+    free(j->first);
+    free(j->counts);
+    free(j);
+}
+
+static struct job_names *names_of(struct cluster *c, const char *name, bool create)
+{
+    struct job_names *x = NULL;
+    HASH_FIND_STR(c->names, name, x);
+    if (x || !create)
+        return x;
+    x = calloc(1, sizeof(*x));
+    char *copy = strdup(name);
+    if (!x || !copy) {
+        free(x);
+        free(copy);
+        return NULL;
+    }
+    x->name = copy;
+    HASH_ADD_KEYPTR(hh, c->names, x->name, strlen(x->name), x);
+    return x;
+}
+
+static int by_order_desc(const struct job *a, const struct job *b)
+{
+    return a->order < b->order ? 1 : a->order > b->order ? -1 : 0;
+}
+
+static int by_order(const struct job *a, const struct job *b)
+{
+    return -by_order_desc(a, b);
+}
+
+// Puts a job into all lists, at its place by submission order (the end, but for loading).
+void job_link(struct cluster *c, struct job *j)
+{
+    struct job_names *names = names_of(c, j->name, true);
+    HASH_ADD_STR(c->jobs, id, j);
+    if (!c->newest || c->newest->order < j->order)
+        DL_APPEND(c->oldest, j);
+    else
+        DL_INSERT_INORDER(c->oldest, j, by_order);
+    c->newest = c->oldest->prev; // utlist: the head's prev is the tail
+    if (names)
+        DL_INSERT_INORDER2(names->jobs, j, by_order_desc, name_prev, name_next);
+    c->job_counts[j->state]++;
+    if (j->order > c->last_order)
+        c->last_order = j->order;
+}
+
+static void job_unlink(struct cluster *c, struct job *j)
+{
+    struct job_names *names = names_of(c, j->name, false);
+    HASH_DEL(c->jobs, j);
+    DL_DELETE(c->oldest, j);
+    c->newest = c->oldest ? c->oldest->prev : NULL;
+    if (names) {
+        DL_DELETE2(names->jobs, j, name_prev, name_next);
+        if (!names->jobs) {
+            HASH_DEL(c->names, names);
+            free(names->name);
+            free(names);
+        }
+    }
+    c->job_counts[j->state]--;
+}
+
+static void set_state(struct cluster *c, struct job *j, enum job_state s, const char *user, const char *reason)
+{
+    if (j->state == s)
+        return;
+    c->job_counts[j->state]--;
+    j->state = s;
+    c->job_counts[s]++;
+    if (reason)
+        (void)snprintf(j->reason, sizeof(j->reason), "%s", reason);
+    if (s == JOB_RUNNING && !j->started_ms)
+        j->started_ms = clock_real_ms();
+    if (over(s))
+        j->ended_ms = clock_real_ms();
+    job_dirty(c, j);
+    char type[32];
+    (void)snprintf(type, sizeof(type), "job.%s", job_state_to_string(s));
+    event_emit(c, &(struct event_fields){.type = type, .object = "job", .job = j, .reason = j->reason, .user = user});
+}
+
+void job_queue_update(struct cluster *c, struct job *j)
+{
+    bool wanted = j->totals[TASK_PENDING] > 0 && !over(j->state) && j->state != JOB_STOPPING && !j->deleted;
+    if (wanted == j->queued)
+        return;
+    if (wanted)
+        DL_APPEND2(c->queue, j, queue_prev, queue_next);
+    else
+        DL_DELETE2(c->queue, j, queue_prev, queue_next);
+    j->queued = wanted;
+}
+
+// --- finding ---
+
+struct job *cluster_job_by_id(struct cluster *c, const char *id)
+{
+    struct job *j = NULL;
+    HASH_FIND_STR(c->jobs, id, j);
+    return j;
+}
+
+struct job *cluster_job_find(struct cluster *c, const char *ref, const char *user)
+{
+    struct job *j = id_is('j', ref) ? cluster_job_by_id(c, ref) : NULL;
+    if (j)
+        return !user || strcmp(j->user, user) == 0 ? j : NULL;
+    struct job_names *names = names_of(c, ref, false);
+    struct job *newest = NULL;
+    for (j = names ? names->jobs : NULL; j; j = j->name_next) {
+        if (user && strcmp(j->user, user) != 0)
+            continue;
+        if (!over(j->state))
+            return j;
+        if (!newest)
+            newest = j;
+    }
+    return newest;
+}
+
+struct job *cluster_jobs_newest(struct cluster *c)
+{
+    return c->newest;
+}
+
+unsigned cluster_job_count(const struct cluster *c)
+{
+    return HASH_CNT(hh, c->jobs);
+}
+
+unsigned cluster_job_count_in(const struct cluster *c, enum job_state state)
+{
+    return c->job_counts[state];
+}
+
+struct task *cluster_job_task(struct job *j, const char *component, int index)
+{
+    for (size_t k = 0; k < j->spec->n_components; k++)
+        if (strcmp(j->spec->components[k].name, component) == 0)
+            return index >= 0 && index < j->spec->components[k].num ? &j->tasks[j->first[k] + index] : NULL;
+    return NULL;
+}
+
+// --- verbs ---
+
+int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret, struct err *e)
+{
+    struct job_names *names = names_of(c, spec->name, false);
+    for (struct job *x = names ? names->jobs : NULL; x; x = x->name_next)
+        if (!over(x->state) && strcmp(x->user, user) == 0)
+            return err_set(e, -EEXIST, "%s has a job named %s already (%s, %s)", user, x->name, x->id,
+                           job_state_to_string(x->state));
+    struct job *j = job_new(spec, user);
+    if (!j)
+        return err_set(e, -ENOMEM, "out of memory");
+    do {
+        if (id_new('j', j->id) < 0) {
+            j->spec = NULL;
+            job_free(j);
+            return err_set(e, -EIO, "no random numbers");
+        }
+    } while (cluster_job_by_id(c, j->id));
+    j->order = c->last_order + 1;
+    j->submitted_ms = clock_real_ms();
+    job_link(c, j);
+    job_dirty(c, j);
+    job_queue_update(c, j);
+    event_emit(c, &(struct event_fields){.type = "job.submitted", .object = "job", .job = j, .user = user});
+    want_schedule(c, false);
+    *ret = j;
+    return 0;
+}
+
+void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const char *user, const char *reason)
+{
+    if (over(j->state) || j->state == JOB_STOPPING)
+        return;
+    j->final = final;
+    set_state(c, j, JOB_STOPPING, user, reason);
+    job_queue_update(c, j);
+    for (int i = 0; i < j->n_tasks; i++)
+        task_stop(c, &j->tasks[i], final == JOB_STOPPED ? "the job was stopped" : "the job is over");
+}
+
+static int live(const struct job *j)
+{
+    int n = 0;
+    for (int s = TASK_PENDING; s <= TASK_STOPPING; s++)
+        n += j->totals[s];
+    return n;
+}
+
+static bool finishers_done(const struct job *j)
+{
+    bool any = false;
+    for (size_t k = 0; k < j->spec->n_components; k++) {
+        if (!j->spec->components[k].finishes_job)
+            continue;
+        any = true;
+        if (j->counts[k][TASK_SUCCEEDED] < j->spec->components[k].num)
+            return false;
+    }
+    return any;
+}
+
+static void describe_failure(const struct job *j, char *out, size_t size)
+{
+    for (int i = 0; i < j->n_tasks; i++) {
+        const struct task *t = &j->tasks[i];
+        if (t->state != TASK_FAILED && t->state != TASK_UNKNOWN)
+            continue;
+        (void)snprintf(out, size, "%.64s/%d: %.160s", task_component(t)->name, t->index, t->reason);
+        return;
+    }
+    (void)snprintf(out, size, "a task failed");
+}
+
+void job_refresh(struct cluster *c, struct job *j)
+{
+    char reason[REASON_BYTES];
+    if (over(j->state))
+        return;
+    if (j->state != JOB_STOPPING) {
+        if (j->totals[TASK_FAILED] || j->totals[TASK_UNKNOWN]) {
+            describe_failure(j, reason, sizeof(reason));
+            job_end_begin(c, j, JOB_FAILED, NULL, reason);
+        } else if (j->totals[TASK_SUCCEEDED] == j->n_tasks) {
+            set_state(c, j, JOB_SUCCEEDED, NULL, "");
+            return;
+        } else if (finishers_done(j)) {
+            job_end_begin(c, j, JOB_SUCCEEDED, NULL, "");
+        } else if (j->state == JOB_PENDING && j->totals[TASK_PENDING] < j->n_tasks) {
+            set_state(c, j, JOB_RUNNING, NULL, "");
+        }
+    }
+    if (j->state == JOB_STOPPING && live(j) == 0)
+        set_state(c, j, j->final, NULL, NULL);
+}
+
+void cluster_job_stop(struct cluster *c, struct job *j, const char *user, const char *reason)
+{
+    job_end_begin(c, j, JOB_STOPPED, user, reason);
+    job_refresh(c, j);
+}
+
+int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struct err *e)
+{
+    if (!over(j->state))
+        return err_set(e, -EBUSY, "job %s is %s: stop it first", j->name, job_state_to_string(j->state));
+    event_emit(c, &(struct event_fields){.type = "job.deleted", .object = "job", .job = j, .user = user});
+    for (int i = 0; i < j->n_tasks; i++) {
+        struct task *t = &j->tasks[i];
+        if (t->entry)
+            assignment_remove(c, t->node, t->entry);
+        for (int p = 0; p < t->n_previous; p++)
+            c->options.forget_logs(t->previous[p], c->options.userdata);
+        if (!t->attempt_id[0])
+            continue;
+        HASH_DEL(c->attempts, t);
+        c->options.forget_logs(t->attempt_id, c->options.userdata);
+    }
+    job_unlink(c, j);
+    j->deleted = true;
+    job_dirty(c, j); // freed once its records' deletion is in the batch
+    return 0;
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job as a record in the store, and as users see it.
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "master/cluster/cluster_internal.h"
+
+#include <string.h>
+
+char *job_to_record(const struct job *j)
+{
+    cleanup_json json_t *r = json_object();
+    json_put_str(r, "id", j->id);
+    json_put_str(r, "user", j->user);
+    json_put_str(r, "state", job_state_to_string(j->state));
+    json_put_str(r, "final", job_state_to_string(j->final));
+    json_put_str(r, "reason", j->reason);
+    json_put_i64(r, "order", j->order);
+    json_put_time(r, "submitted_at", j->submitted_ms);
+    json_put_time(r, "started_at", j->started_ms);
+    json_put_time(r, "ended_at", j->ended_ms);
+    json_put(r, "spec", job_spec_to_json(j->spec));
+    return json_text(r);
+}
+
+int job_from_record(struct cluster *c, const json_t *r, struct err *e)
+{
+    const char *id, *user, *state;
+    struct job_spec *spec = NULL;
+    int x = json_get_str(r, "id", &id, e);
+    if (x == 0)
+        x = json_get_str(r, "user", &user, e);
+    if (x == 0)
+        x = json_get_str(r, "state", &state, e);
+    if (x == 0)
+        x = job_spec_from_json(json_object_get(r, "spec"), &spec, e);
+    if (x < 0)
+        return x;
+    struct job *j = job_new(spec, user);
+    if (!j) {
+        job_spec_free(spec);
+        return err_set(e, -ENOMEM, "out of memory");
+    }
+    (void)snprintf(j->id, sizeof(j->id), "%s", id);
+    (void)snprintf(j->reason, sizeof(j->reason), "%s", json_opt_str(r, "reason", ""));
+    if (job_state_from_string(state, &j->state) < 0 ||
+        job_state_from_string(json_opt_str(r, "final", "pending"), &j->final) < 0) {
+        job_free(j);
+        return err_set(e, -EPROTO, "state \"%s\" is not known to this version", state);
+    }
+    j->order = json_opt_i64(r, "order", 0);
+    j->submitted_ms = json_opt_time(r, "submitted_at");
+    j->started_ms = json_opt_time(r, "started_at");
+    j->ended_ms = json_opt_time(r, "ended_at");
+    job_link(c, j);
+    return 0;
+}
+
+static json_t *component_view(const struct job *j, size_t k)
+{
+    const int *n = j->counts[k];
+    json_t *x = json_object();
+    json_put_i64(x, "num", j->spec->components[k].num);
+    json_put_i64(x, "min", j->spec->components[k].num);
+    json_put_i64(x, "max", j->spec->components[k].num);
+    json_put_i64(x, "running", n[TASK_RUNNING]);
+    json_put_i64(x, "pending", n[TASK_PENDING]);
+    json_put_i64(x, "succeeded", n[TASK_SUCCEEDED]);
+    json_put_i64(x, "failed", n[TASK_FAILED] + n[TASK_UNKNOWN] + n[TASK_LOST]);
+    return x;
+}
+
+// What a waiting job waits for is told by explain; here it is one word.
+static const char *shown_reason(const struct job *j)
+{
+    if (j->reason[0])
+        return j->reason;
+    if (j->state == JOB_PENDING && j->tried)
+        return "waits for resources";
+    return NULL;
+}
+
+json_t *job_view(const struct job *j, bool with_spec_and_tasks)
+{
+    json_t *x = json_object();
+    json_put_str(x, "id", j->id);
+    json_put_str(x, "name", j->name);
+    json_put_str(x, "user", j->user);
+    json_put_str(x, "state", job_state_to_string(j->state));
+    json_put_str(x, "reason", shown_reason(j));
+    json_put_i64(x, "priority", j->spec->priority);
+    json_put_i64(x, "weight", 1);
+    json_put_time(x, "submitted_at", j->submitted_ms);
+    json_put_time(x, "started_at", j->started_ms);
+    json_put_time(x, "ended_at", j->ended_ms);
+    json_t *components = json_object();
+    for (size_t k = 0; k < j->spec->n_components; k++)
+        json_put(components, j->spec->components[k].name, component_view(j, k));
+    json_put(x, "components", components);
+    if (!with_spec_and_tasks)
+        return x;
+    json_put(x, "spec", job_spec_to_json(j->spec));
+    json_t *tasks = json_array();
+    for (int i = 0; i < j->n_tasks; i++)
+        (void)json_array_append_new(tasks, task_view(&j->tasks[i]));
+    json_put(x, "tasks", tasks);
+    return x;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Nodes: joining, states, and what is reserved on them. A node is its key; its name is what people see.
+#include "master/cluster/cluster_internal.h"
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct node *node_new(struct cluster *c, const char *id, const char *name)
+{
+    struct node *n = calloc(1, sizeof(*n));
+    if (!n)
+        return NULL;
+    (void)snprintf(n->id, sizeof(n->id), "%s", id);
+    (void)snprintf(n->name, sizeof(n->name), "%s", name);
+    n->labels = json_object();
+    n->state = NODE_PENDING;
+    n->wants_inventory = true;
+    HASH_ADD_STR(c->nodes, id, n);
+    HASH_ADD(hh_name, c->nodes_by_name, name, strlen(n->name), n);
+    return n;
+}
+
+void node_free(struct node *n)
+{
+    assignment_free_all(n);
+    json_decref(n->labels);
+    json_decref(n->info);
+    json_decref(n->usage);
+    free(n->ports_taken);
+    free(n);
+}
+
+struct node *cluster_node_by_id(struct cluster *c, const char *id)
+{
+    struct node *n = NULL;
+    HASH_FIND_STR(c->nodes, id, n);
+    return n;
+}
+
+struct node *cluster_node_by_name(struct cluster *c, const char *name)
+{
+    struct node *n = NULL;
+    HASH_FIND(hh_name, c->nodes_by_name, name, strlen(name), n);
+    return n;
+}
+
+struct node *cluster_nodes(struct cluster *c)
+{
+    return c->nodes;
+}
+
+unsigned cluster_node_count(const struct cluster *c)
+{
+    return HASH_CNT(hh, c->nodes);
+}
+
+static struct node *find_by_key(struct cluster *c, const char *fingerprint)
+{
+    for (struct node *n = c->nodes; n; n = n->hh.next)
+        if (strcmp(n->key_fingerprint, fingerprint) == 0)
+            return n;
+    return NULL;
+}
+
+int cluster_node_join(struct cluster *c, const char *name, const char *key_fingerprint, bool approved, struct node **ret,
+                      struct err *e)
+{
+    char id[ID_BYTES];
+    struct node *n = find_by_key(c, key_fingerprint);
+    if (n) {
+        *ret = n;
+        return 0;
+    }
+    n = cluster_node_by_name(c, name);
+    if (n)
+        return err_set(e, -EEXIST, "the name %s belongs to another node (%s)", name, n->id);
+    if (id_new('n', id) < 0)
+        return err_set(e, -EIO, "no random numbers");
+    n = node_new(c, id, name);
+    if (!n)
+        return err_set(e, -ENOMEM, "out of memory");
+    (void)snprintf(n->key_fingerprint, sizeof(n->key_fingerprint), "%s", key_fingerprint);
+    n->approved = approved;
+    n->joined_ms = clock_real_ms();
+    (void)snprintf(n->reason, sizeof(n->reason), "%s", "joined, not heard from yet");
+    node_dirty(c, n);
+    event_emit(c, &(struct event_fields){.type = "node.joined", .object = "node", .node = n});
+    *ret = n;
+    return 0;
+}
+
+void node_set_state(struct cluster *c, struct node *n, enum node_state s, const char *reason)
+{
+    bool same = n->state == s;
+    if (same && strcmp(n->reason, reason) == 0)
+        return;
+    n->state = s;
+    (void)snprintf(n->reason, sizeof(n->reason), "%s", reason);
+    node_dirty(c, n);
+    char type[32];
+    (void)snprintf(type, sizeof(type), "node.%s", node_state_to_string(s));
+    event_emit(c, &(struct event_fields){.type = type, .object = "node", .node = n, .reason = reason});
+    want_schedule(c, s == NODE_READY);
+}
+
+void node_refresh_state(struct cluster *c, struct node *n)
+{
+    if (!n->approved)
+        node_set_state(c, n, NODE_PENDING, "waits for approval");
+    else if (!n->engine_ready)
+        node_set_state(c, n, NODE_NOT_READY, n->engine_reason);
+    else if (!n->inventory_seen)
+        node_set_state(c, n, NODE_NOT_READY, "waiting for its inventory");
+    else
+        node_set_state(c, n, NODE_READY, "");
+}
+
+int cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason, const char *user)
+{
+    if (n->draining == draining)
+        return 0;
+    n->draining = draining;
+    node_dirty(c, n);
+    event_emit(c, &(struct event_fields){.type = draining ? "node.draining" : "node.resumed",
+                                         .object = "node",
+                                         .node = n,
+                                         .reason = reason,
+                                         .user = user});
+    want_schedule(c, !draining);
+    return 0;
+}
+
+// --- what is reserved ---
+
+static void ports_mark(struct node *n, const struct task *t, bool taken)
+{
+    for (int i = 0; i < t->n_ports; i++) {
+        unsigned at = (unsigned)t->ports[i] - n->port_first;
+        if (!n->ports_taken || t->ports[i] < n->port_first || at >= n->port_count)
+            continue;
+        if (taken)
+            n->ports_taken[at / 64] |= UINT64_C(1) << (at % 64);
+        else
+            n->ports_taken[at / 64] &= ~(UINT64_C(1) << (at % 64));
+    }
+}
+
+void node_reserve(struct node *n, struct task *t)
+{
+    n->reserved.cpu_milli += t->granted.cpu_milli;
+    n->reserved.memory += t->granted.memory;
+    n->reserved.gpu += t->granted.gpu;
+    n->gpus_taken |= t->gpus;
+    n->tasks++;
+    ports_mark(n, t, true);
+    t->holds_node = true;
+}
+
+void node_release(struct cluster *c, struct task *t)
+{
+    struct node *n = t->node;
+    if (!t->holds_node)
+        return;
+    t->holds_node = false;
+    n->reserved.cpu_milli -= t->granted.cpu_milli;
+    n->reserved.memory -= t->granted.memory;
+    n->reserved.gpu -= t->granted.gpu;
+    n->gpus_taken &= ~t->gpus;
+    n->tasks--;
+    ports_mark(n, t, false);
+    want_schedule(c, true);
+}
+
+// The port range may change with the agent's configuration: the bitmap is rebuilt from the tasks.
+static int take_ports(struct node *n, uint16_t first, uint16_t count)
+{
+    if (first == n->port_first && count == n->port_count)
+        return 0;
+    uint64_t *taken = calloc((count + 63u) / 64u + 1u, sizeof(*taken));
+    if (!taken)
+        return -ENOMEM;
+    free(n->ports_taken);
+    n->ports_taken = taken;
+    n->port_first = first;
+    n->port_count = count;
+    n->port_cursor = 0;
+    for (struct assignment *a = n->assignments; a; a = a->hh.next)
+        if (a->task && a->task->holds_node && a->task->node == n)
+            ports_mark(n, a->task, true);
+    return 0;
+}
+
+int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *e)
+{
+    const json_t *resources = json_object_get(info, "resources");
+    const json_t *ports = json_object_get(info, "ports");
+    int64_t first = json_opt_i64(ports, "first", 0);
+    int64_t count = json_opt_i64(ports, "count", 0);
+    struct resources total = {json_opt_i64(resources, "cpu", 0), json_opt_i64(resources, "memory", 0),
+                              json_opt_i64(resources, "gpu", 0)};
+
+    if (total.cpu_milli < 0 || total.memory < 0 || total.gpu < 0 || total.gpu > NODE_MAX_GPUS)
+        return err_set(e, -EPROTO, "node: resources out of range");
+    if (first < 0 || count < 0 || first + count > 65536)
+        return err_set(e, -EPROTO, "node: ports out of range");
+    if (take_ports(n, (uint16_t)first, (uint16_t)count) < 0)
+        return err_set(e, -ENOMEM, "out of memory");
+    bool grew = total.cpu_milli > n->total.cpu_milli || total.memory > n->total.memory || total.gpu > n->total.gpu;
+    bool same = n->info && json_equal(n->info, info);
+    n->total = total;
+    n->n_gpus = (int)total.gpu;
+    n->docker = strcmp(json_opt_str(info, "runtime", "process"), "docker") == 0;
+    n->engine_ready = json_opt_bool(info, "ready", true);
+    (void)snprintf(n->engine_reason, sizeof(n->engine_reason), "%s", json_opt_str(info, "reason", "not ready"));
+    json_decref(n->info);
+    n->info = json_incref(info);
+    if (!same)
+        node_dirty(c, n);
+    if (grew)
+        want_schedule(c, true);
+    return 0;
+}

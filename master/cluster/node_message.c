@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// An agent's message, applied: who speaks, what it holds, what changed. Absence from a message is not death: an attempt counts as gone only
+// when a complete inventory that includes its generation does not list it (proto/AGENT.md).
+#include "common/clock.h"
+#include "common/log.h"
+#include "master/cluster/cluster_internal.h"
+#include "proto/version.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LATE_LOGS_KEEP_MS INT64_C(600000) // an ended attempt whose logs don't arrive is kept on its node this long
+
+static int check_instance(struct cluster *c, struct node *n, const struct sync_request *msg, struct err *e)
+{
+    if (strcmp(n->instance, msg->instance) == 0)
+        return 0;
+    int64_t age = clock_boot_ms() - n->seen_boot_ms;
+    if (n->instance[0] && n->connected && (n->held || age < c->options.sync_interval_ms * 2))
+        return err_set(e, -EBUSY,
+                       "another instance of node %s is alive (heard %lld ms ago): two agents share one identity; stop one of them",
+                       n->name, (long long)age);
+    log_info("nodes", "node %s: instance %s begins", n->name, msg->instance);
+    (void)snprintf(n->instance, sizeof(n->instance), "%s", msg->instance);
+    n->last_seq = 0;
+    n->applied_generation = 0;
+    n->inventory_seen = false;
+    n->wants_inventory = true;
+    for (struct assignment *a = n->assignments; a; a = a->hh.next)
+        a->reported = false;
+    n->reported_sum = 0;
+    return 0;
+}
+
+static void apply_status(struct cluster *c, struct node *n, const struct attempt_status *s)
+{
+    struct assignment *a = assignment_find(n, s->id);
+    if (!a)
+        return; // not ours (any more): it goes when the agent applies the assignment
+    assignment_reported(n, a, s->state);
+    struct task *t = a->task;
+    if (a->removed)
+        return;
+    if (!t) {
+        if (s->state == ATTEMPT_ENDED && s->logs == LOGS_COMPLETE)
+            assignment_remove(c, n, a);
+        return;
+    }
+    if (strcmp(t->change_of, n->instance) == 0 && s->change <= t->change)
+        return;
+    (void)snprintf(t->change_of, sizeof(t->change_of), "%s", n->instance);
+    t->change = s->change;
+    task_apply_status(c, n, t, s);
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static void find_gone(struct cluster *c, struct node *n, const struct sync_request *msg)
+{
+    char(*ids)[ATTEMPT_ID_BYTES] = malloc((msg->n_statuses + 1) * sizeof(*ids));
+    if (!ids)
+        return; // the next inventory finds them
+    for (size_t i = 0; i < msg->n_statuses; i++)
+        memcpy(ids[i], msg->statuses[i].id, sizeof(*ids));
+    qsort(ids, msg->n_statuses, sizeof(*ids), compare_ids);
+    struct assignment *a, *tmp;
+    HASH_ITER(hh, n->assignments, a, tmp)
+    {
+        if (bsearch(a->id, ids, msg->n_statuses, sizeof(*ids), compare_ids))
+            continue;
+        if (a->reported) {
+            n->reported_sum -= inventory_hash(a->id, a->reported_state);
+            a->reported = false;
+        }
+        if (a->removed || a->generation > n->applied_generation)
+            continue;
+        if (a->task)
+            task_gone(c, n, a->task, "the node no longer has it, and nobody saw how it ended");
+        else
+            assignment_remove(c, n, a);
+    }
+    free(ids);
+}
+
+static void apply_inventory(struct cluster *c, struct node *n, const struct sync_request *msg)
+{
+    if (!msg->has_inventory || !msg->inventory_complete)
+        return;
+    n->wants_inventory = false;
+    n->inventory_seen = true;
+    find_gone(c, n, msg);
+}
+
+static void check_digest(struct cluster *c, struct node *n, const struct sync_request *msg)
+{
+    char digest[17];
+    if (msg->applied.epoch != c->epoch || msg->applied.generation != n->generation || !n->inventory_seen)
+        return;
+    inventory_digest(n->reported_sum, digest);
+    if (strcmp(digest, msg->digest) != 0 && !msg->has_inventory) {
+        log_debug("nodes", "node %s: digest %s, expected %s: asking for its inventory", n->name, msg->digest, digest);
+        n->wants_inventory = true;
+    }
+}
+
+// Ended attempts whose logs never came in full are let go after a while.
+static void drop_late(struct cluster *c, struct node *n, int64_t now)
+{
+    struct assignment *a, *tmp;
+    HASH_ITER(hh, n->assignments, a, tmp)
+    {
+        if (a->removed || !a->reported || a->reported_state != ATTEMPT_ENDED)
+            continue;
+        if (!a->keep_until_boot_ms)
+            a->keep_until_boot_ms = now + LATE_LOGS_KEEP_MS;
+        else if (now > a->keep_until_boot_ms)
+            assignment_remove(c, n, a);
+    }
+}
+
+int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg, struct err *e)
+{
+    if (abs(msg->protocol - MEADOW_PROTOCOL) > 1)
+        return err_set(e, -EPROTO, "protocol %d is not spoken here (this master speaks %d): upgrade the older side", msg->protocol,
+                       MEADOW_PROTOCOL);
+    int r = check_instance(c, n, msg, e);
+    if (r < 0)
+        return r;
+    bool newest = msg->seq > n->last_seq;
+    n->connected = true;
+    n->seen_boot_ms = clock_boot_ms();
+    if (newest)
+        n->last_seq = msg->seq;
+    if (msg->node && newest) {
+        r = node_take_info(c, n, msg->node, e);
+        if (r < 0)
+            return r;
+    }
+    if (msg->usage && newest) {
+        json_decref(n->usage);
+        n->usage = json_incref(msg->usage);
+    }
+    if (newest && msg->applied.epoch == c->epoch && msg->applied.generation > n->applied_generation &&
+        msg->applied.generation <= n->published_generation)
+        n->applied_generation = msg->applied.generation;
+    for (size_t i = 0; i < msg->n_statuses; i++)
+        apply_status(c, n, &msg->statuses[i]);
+    if (newest) {
+        apply_inventory(c, n, msg);
+        assignment_drop_applied(n);
+        check_digest(c, n, msg);
+        drop_late(c, n, n->seen_boot_ms);
+    }
+    node_refresh_state(c, n);
+    return 0;
+}
+
+void cluster_node_disconnected(struct cluster *c, struct node *n)
+{
+    (void)c;
+    n->connected = false;
+}

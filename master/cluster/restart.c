@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The restart rules. Pure.
+#include "master/cluster/restart.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define EXIT_NO_RESTART 64
+#define EXIT_STOP_JOB 65
+#define INFRA_BACKOFF_MS 1000
+#define INFRA_MAX_BACKOFF_MS 60000
+
+static int64_t backoff(int n, int64_t first, int64_t max)
+{
+    if (n <= 1)
+        return 0;
+    int64_t delay = first;
+    for (int i = 2; i < n && delay < max; i++)
+        delay *= 2;
+    return delay < max ? delay : max;
+}
+
+static void describe(const struct attempt_status *s, char *out, size_t size)
+{
+    const char *extra = s->reason[0] ? s->reason : NULL;
+    if (s->cause == CAUSE_OOM)
+        (void)snprintf(out, size, "killed for using more memory than it may (exit code %d)", s->exit_code);
+    else if (s->cause == CAUSE_TIMEOUT)
+        (void)snprintf(out, size, "ran into its time limit");
+    else if (s->cause == CAUSE_EXIT && s->signal)
+        (void)snprintf(out, size, "killed by signal %d", s->signal);
+    else if (s->cause == CAUSE_EXIT)
+        (void)snprintf(out, size, "exit code %d", s->exit_code);
+    else
+        (void)snprintf(out, size, "%s", extra ? extra : attempt_cause_to_string(s->cause));
+}
+
+static void done(struct restart_decision *d, enum task_state state)
+{
+    d->action = RESTART_DONE;
+    d->state = state;
+}
+
+// The program ended by itself, or could not be run as the job says.
+static void own_end(const struct restart_input *in, struct restart_decision *d)
+{
+    const struct attempt_status *s = in->status;
+    bool success = s->cause == CAUSE_EXIT && s->exit_code == 0;
+    bool may = in->policy == RESTART_ALWAYS || (in->policy == RESTART_ON_FAILURE && !success);
+
+    d->counted = true;
+    if (!success && s->cause == CAUSE_EXIT && s->exit_code == EXIT_STOP_JOB) {
+        d->action = RESTART_STOP_JOB;
+        d->state = TASK_FAILED;
+        return;
+    }
+    bool final = s->cause == CAUSE_TIMEOUT || (s->cause == CAUSE_EXIT && s->exit_code == EXIT_NO_RESTART);
+    if (may && !final && (in->max_attempts == 0 || in->starts < in->max_attempts)) {
+        d->action = RESTART_AGAIN;
+        d->delay_ms = backoff(in->starts, in->backoff_ms, in->max_backoff_ms);
+        return;
+    }
+    done(d, success ? TASK_SUCCEEDED : s->cause == CAUSE_UNKNOWN ? TASK_UNKNOWN : TASK_FAILED);
+}
+
+void restart_decide(const struct restart_input *in, struct restart_decision *ret)
+{
+    const struct attempt_status *s = in->status;
+    struct restart_decision d = {0};
+
+    describe(s, d.reason, sizeof(d.reason));
+    if (in->stop_wanted || s->cause == CAUSE_STOPPED) {
+        // It may have ended by itself before the signal reached it: then that is what happened.
+        bool own = s->cause == CAUSE_EXIT && !s->signal;
+        done(&d, own && s->exit_code == 0 ? TASK_SUCCEEDED : own ? TASK_FAILED : TASK_STOPPED);
+    } else if (s->cause == CAUSE_ENGINE || s->cause == CAUSE_NEVER_STARTED) {
+        d.action = RESTART_AGAIN;
+        d.delay_ms = s->cause == CAUSE_NEVER_STARTED ? 0 : backoff(in->infra_failures, INFRA_BACKOFF_MS, INFRA_MAX_BACKOFF_MS);
+    } else {
+        own_end(in, &d);
+    }
+    *ret = d;
+}

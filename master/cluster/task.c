@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// A task's life: placed, reported, ended, restarted. Its resources are free when the process is gone; its end is shown when its logs are
+// in, or 10 s later with logs "incomplete".
+#include "common/clock.h"
+#include "common/log.h"
+#include "master/cluster/cluster_internal.h"
+#include "master/cluster/restart.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#define LOGS_WAIT_MS INT64_C(10000)
+
+const struct job_component *task_component(const struct task *t)
+{
+    return &t->job->spec->components[t->component];
+}
+
+void task_name(const struct task *t, char *out, size_t size)
+{
+    (void)snprintf(out, size, "%s/%s/%d", t->job->id, task_component(t)->name, t->index);
+}
+
+static bool over(enum task_state s)
+{
+    return s >= TASK_SUCCEEDED;
+}
+
+void task_set_state(struct cluster *c, struct task *t, enum task_state s, const char *reason)
+{
+    struct job *j = t->job;
+    bool same = t->state == s;
+    (void)snprintf(t->reason, sizeof(t->reason), "%s", reason);
+    task_dirty(c, t);
+    if (same)
+        return;
+    j->counts[t->component][t->state]--;
+    j->totals[t->state]--;
+    t->state = s;
+    j->counts[t->component][s]++;
+    j->totals[s]++;
+    char type[32];
+    (void)snprintf(type, sizeof(type), "task.%s", task_state_to_string(s));
+    event_emit(c, &(struct event_fields){.type = type, .object = "task", .task = t, .reason = reason});
+    if (s == TASK_PENDING || over(s))
+        job_queue_update(c, j);
+}
+
+// --- the two waiting lists, earliest first, and their timer ---
+
+static int64_t due(const struct task *t)
+{
+    return t->in_backoff ? t->not_before_boot_ms : t->logs_deadline_boot_ms;
+}
+
+static void wait_add(struct cluster *c, struct task *t)
+{
+    struct task **list = t->in_backoff ? &c->backoff : &c->late;
+    struct task *before = *list;
+    while (before && due(before) <= due(t))
+        before = before->wait_next;
+    if (before)
+        DL_PREPEND_ELEM2(*list, before, t, wait_prev, wait_next);
+    else
+        DL_APPEND2(*list, t, wait_prev, wait_next);
+    task_timers(c);
+}
+
+void task_wait_remove(struct cluster *c, struct task *t)
+{
+    if (t->in_backoff)
+        DL_DELETE2(c->backoff, t, wait_prev, wait_next);
+    else if (t->logs_late)
+        DL_DELETE2(c->late, t, wait_prev, wait_next);
+    t->in_backoff = t->logs_late = false;
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    task_timer_fired(timer->data);
+}
+
+void task_timers(struct cluster *c)
+{
+    int64_t at = INT64_MAX;
+    if (c->backoff)
+        at = due(c->backoff);
+    if (c->late && due(c->late) < at)
+        at = due(c->late);
+    if (!c->commit)
+        return;
+    if (at == INT64_MAX) {
+        (void)uv_timer_stop(&c->timer);
+        return;
+    }
+    int64_t delay = at - clock_boot_ms();
+    (void)uv_timer_start(&c->timer, on_timer, delay > 0 ? (uint64_t)delay : 0, 0);
+}
+
+static void show_end(struct cluster *c, struct task *t)
+{
+    t->logs_late = false;
+    task_set_state(c, t, t->final_state, t->reason);
+    job_refresh(c, t->job);
+}
+
+void task_timer_fired(struct cluster *c)
+{
+    int64_t now = clock_boot_ms();
+    while (c->backoff && due(c->backoff) <= now) {
+        struct task *t = c->backoff;
+        task_wait_remove(c, t);
+        want_schedule(c, false);
+        t->job->tried = false;
+    }
+    while (c->late && due(c->late) <= now) {
+        struct task *t = c->late;
+        task_wait_remove(c, t);
+        t->status.logs = LOGS_INCOMPLETE;
+        show_end(c, t);
+    }
+    task_timers(c);
+}
+
+// --- placement ---
+
+static void forget_attempt(struct cluster *c, struct task *t)
+{
+    if (!t->attempt_id[0])
+        return;
+    HASH_DEL(c->attempts, t);
+    if (t->n_previous == TASK_PREVIOUS_MAX)
+        c->options.forget_logs(t->previous[--t->n_previous], c->options.userdata);
+    memmove(t->previous[1], t->previous[0], (size_t)t->n_previous * sizeof(t->previous[0]));
+    memcpy(t->previous[0], t->attempt_id, sizeof(t->previous[0]));
+    t->n_previous++;
+}
+
+void task_place(struct cluster *c, struct task *t, struct node *n, const struct resources *granted, uint64_t gpus,
+                const uint16_t *ports, int n_ports)
+{
+    char id[ATTEMPT_ID_BYTES] = "a";
+    if (id_random(id + 1, 20) < 0) {
+        log_error("cluster", "no random numbers: a task of job %s is not placed", t->job->id);
+        return;
+    }
+    forget_attempt(c, t);
+    memcpy(t->attempt_id, id, sizeof(id));
+    HASH_ADD_STR(c->attempts, attempt_id, t);
+    t->attempt++;
+    t->starts++;
+    memcpy(t->issued_to, n->instance, sizeof(t->issued_to));
+    t->node = n;
+    (void)snprintf(t->node_name, sizeof(t->node_name), "%s", n->name);
+    t->granted = *granted;
+    t->gpus = gpus;
+    t->n_ports = n_ports;
+    memcpy(t->ports, ports, (size_t)n_ports * sizeof(*ports));
+    t->change = 0;
+    t->change_of[0] = '\0';
+    t->status = (struct attempt_status){0};
+    memcpy(t->status.id, id, sizeof(id));
+    t->assigned_ms = clock_real_ms();
+    node_reserve(n, t);
+    if (!assignment_add(c, n, t))
+        log_error("cluster", "out of memory: attempt %s reaches its node late", id);
+    task_set_state(c, t, TASK_ASSIGNED, "");
+}
+
+// --- what the agent says ---
+
+static void begin_wait_for_logs(struct cluster *c, struct task *t, enum task_state final)
+{
+    t->final_state = final;
+    if (t->status.logs != LOGS_OPEN) {
+        show_end(c, t);
+        return;
+    }
+    t->logs_late = true;
+    t->logs_deadline_boot_ms = clock_boot_ms() + LOGS_WAIT_MS;
+    task_dirty(c, t);
+    wait_add(c, t);
+}
+
+// The entry stays in the node's assignment until its logs are in; the task goes on without it.
+static void leave_entry(struct cluster *c, struct node *n, struct task *t)
+{
+    struct assignment *a = t->entry;
+    t->entry = NULL;
+    if (!a)
+        return;
+    a->task = NULL;
+    if (t->status.logs == LOGS_COMPLETE || !a->reported)
+        assignment_remove(c, n, a);
+}
+
+static void again(struct cluster *c, struct node *n, struct task *t, const struct restart_decision *d)
+{
+    leave_entry(c, n, t);
+    (void)snprintf(t->avoid_node, sizeof(t->avoid_node), "%s", n->name);
+    char reason[REASON_BYTES + 32];
+    (void)snprintf(reason, sizeof(reason), "attempt %d: %s", t->attempt, d->reason);
+    reason[REASON_BYTES - 1] = '\0';
+    t->not_before_boot_ms = d->delay_ms > 0 ? clock_boot_ms() + d->delay_ms : 0;
+    task_set_state(c, t, TASK_PENDING, reason);
+    t->job->tried = false;
+    if (d->delay_ms > 0) {
+        t->in_backoff = true;
+        wait_add(c, t);
+    } else {
+        want_schedule(c, false);
+    }
+}
+
+static void ended(struct cluster *c, struct node *n, struct task *t)
+{
+    const struct job_component *k = task_component(t);
+    bool infra = t->status.cause == CAUSE_ENGINE || t->status.cause == CAUSE_NEVER_STARTED;
+    t->infra_failures = infra ? t->infra_failures + 1 : 0;
+    struct restart_input in = {k->restart,        k->max_attempts,
+                               k->backoff_ms,     k->max_backoff_ms,
+                               t->starts,         t->infra_failures,
+                               t->job->state == JOB_STOPPING, &t->status};
+    struct restart_decision d;
+    restart_decide(&in, &d);
+    if (!d.counted && t->starts > 0)
+        t->starts--;
+    node_release(c, t);
+    if (d.action == RESTART_AGAIN) {
+        again(c, n, t, &d);
+        job_refresh(c, t->job);
+        return;
+    }
+    if (d.action == RESTART_STOP_JOB) {
+        char text[320];
+        (void)snprintf(text, sizeof(text), "%s/%d asked for the job's end (exit code 65)", k->name, t->index);
+        job_end_begin(c, t->job, JOB_FAILED, NULL, text);
+    }
+    (void)snprintf(t->reason, sizeof(t->reason), "%s", d.state == TASK_SUCCEEDED ? "" : d.reason);
+    begin_wait_for_logs(c, t, d.state);
+}
+
+static void logs_arrived(struct cluster *c, struct node *n, struct task *t)
+{
+    if (t->logs_late) {
+        task_wait_remove(c, t);
+        show_end(c, t);
+    } else {
+        task_dirty(c, t); // "incomplete" became "complete"
+    }
+    (void)n;
+}
+
+void task_apply_status(struct cluster *c, struct node *n, struct task *t, const struct attempt_status *s)
+{
+    bool was_over = over(t->state) || t->logs_late;
+    t->status = *s;
+    switch (s->state) {
+    case ATTEMPT_STARTING:
+        if (t->state == TASK_ASSIGNED || t->state == TASK_STARTING)
+            task_set_state(c, t, TASK_STARTING, s->reason);
+        break;
+    case ATTEMPT_RUNNING:
+        if (t->state < TASK_RUNNING) {
+            task_set_state(c, t, TASK_RUNNING, "");
+            job_refresh(c, t->job);
+        }
+        task_dirty(c, t);
+        break;
+    case ATTEMPT_STOPPING:
+        if (t->state < TASK_STOPPING)
+            task_set_state(c, t, TASK_STOPPING, s->reason);
+        break;
+    case ATTEMPT_ENDED:
+        if (!was_over)
+            ended(c, n, t);
+        else if (s->logs == LOGS_COMPLETE)
+            logs_arrived(c, n, t);
+        if (t->entry && s->logs == LOGS_COMPLETE)
+            assignment_remove(c, n, t->entry);
+        break;
+    case ATTEMPT_ASSIGNED:
+    case ATTEMPT_STATE_MAX:
+        break;
+    }
+}
+
+void task_gone(struct cluster *c, struct node *n, struct task *t, const char *reason)
+{
+    if (!over(t->state) && !t->logs_late) {
+        t->status.state = ATTEMPT_ENDED;
+        t->status.cause = CAUSE_UNKNOWN;
+        t->status.has_exit = false;
+        t->status.logs = LOGS_INCOMPLETE;
+        t->status.ended_ms = clock_real_ms();
+        (void)snprintf(t->status.reason, sizeof(t->status.reason), "%s", reason);
+        ended(c, n, t);
+    }
+    if (t->entry)
+        assignment_remove(c, n, t->entry);
+}
+
+void task_stop(struct cluster *c, struct task *t, const char *reason)
+{
+    if (over(t->state) || t->logs_late)
+        return;
+    if (t->state == TASK_PENDING) {
+        task_wait_remove(c, t);
+        task_set_state(c, t, TASK_STOPPED, reason);
+        return;
+    }
+    if (t->entry)
+        assignment_stop(c, t->node, t->entry);
+    task_set_state(c, t, TASK_STOPPING, reason);
+}
+
+struct task *cluster_task_by_attempt(struct cluster *c, const char *attempt_id)
+{
+    struct task *t = NULL;
+    HASH_FIND_STR(c->attempts, attempt_id, t);
+    return t;
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// A task as a record in the store, and as users see it. A task that never had an attempt has no record.
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "master/cluster/cluster_internal.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static json_t *ports_json(const struct task *t)
+{
+    json_t *a = json_array();
+    for (int i = 0; i < t->n_ports; i++)
+        (void)json_array_append_new(a, json_integer(t->ports[i]));
+    return a;
+}
+
+char *task_to_record(const struct task *t)
+{
+    cleanup_json json_t *r = json_object();
+    json_put_str(r, "job", t->job->id);
+    json_put_str(r, "component", task_component(t)->name);
+    json_put_i64(r, "index", t->index);
+    json_put_str(r, "state", task_state_to_string(t->state));
+    json_put_str(r, "reason", t->reason);
+    json_put_i64(r, "attempt", t->attempt);
+    json_put_str(r, "attempt_id", t->attempt_id);
+    json_put_str(r, "issued_to", t->issued_to);
+    json_put_str(r, "node", t->node ? t->node->id : NULL);
+    json_put_str(r, "node_name", t->node_name);
+    json_put_i64(r, "cpu", t->granted.cpu_milli);
+    json_put_i64(r, "memory", t->granted.memory);
+    json_put_i64(r, "gpu", t->granted.gpu);
+    json_put_i64(r, "gpus", (json_int_t)t->gpus);
+    json_put(r, "ports", ports_json(t));
+    json_put_bool(r, "holds_node", t->holds_node);
+    json_put_i64(r, "starts", t->starts);
+    json_put_time(r, "assigned_at", t->assigned_ms);
+    json_put_bool(r, "logs_late", t->logs_late);
+    json_put_str(r, "final_state", task_state_to_string(t->final_state));
+    json_put_i64(r, "change", t->change);
+    json_put_str(r, "change_of", t->change_of);
+    json_put(r, "status", attempt_status_to_json(&t->status));
+    json_t *previous = json_array();
+    for (int i = 0; i < t->n_previous; i++)
+        (void)json_array_append_new(previous, json_string(t->previous[i]));
+    json_put(r, "previous", previous);
+    return json_text(r);
+}
+
+static void copy(char *out, size_t size, const json_t *r, const char *key)
+{
+    (void)snprintf(out, size, "%s", json_opt_str(r, key, ""));
+}
+
+static void read_lists(struct task *t, const json_t *r)
+{
+    size_t i;
+    json_t *x;
+    json_array_foreach(json_object_get(r, "ports"), i, x)
+    {
+        if (t->n_ports < TASK_MAX_PORTS)
+            t->ports[t->n_ports++] = (uint16_t)json_integer_value(x);
+    }
+    json_array_foreach(json_object_get(r, "previous"), i, x)
+    {
+        if (t->n_previous < TASK_PREVIOUS_MAX && json_is_string(x))
+            (void)snprintf(t->previous[t->n_previous++], ATTEMPT_ID_BYTES, "%s", json_string_value(x));
+    }
+}
+
+static void set_loaded_state(struct task *t, enum task_state s)
+{
+    struct job *j = t->job;
+    j->counts[t->component][t->state]--;
+    j->totals[t->state]--;
+    t->state = s;
+    j->counts[t->component][s]++;
+    j->totals[s]++;
+}
+
+// Gives a loaded task that may still be on its node its place in the node's books and assignment.
+static void relink(struct cluster *c, struct task *t, bool held, bool late)
+{
+    if (!t->node)
+        return;
+    if (held)
+        node_reserve(t->node, t);
+    struct assignment *a = held || late ? assignment_add(c, t->node, t) : NULL;
+    if (a && (t->state == TASK_STOPPING || t->job->state == JOB_STOPPING))
+        a->desired = DESIRED_STOP;
+}
+
+int task_from_record(struct cluster *c, const json_t *r, struct err *e)
+{
+    enum task_state state;
+    struct job *j = cluster_job_by_id(c, json_opt_str(r, "job", ""));
+    if (!j)
+        return 0; // its job was deleted: the record is a leftover of an interrupted deletion, and harmless
+    struct task *t = cluster_job_task(j, json_opt_str(r, "component", ""), (int)json_opt_i64(r, "index", -1));
+    if (!t || task_state_from_string(json_opt_str(r, "state", ""), &state) < 0 ||
+        task_state_from_string(json_opt_str(r, "final_state", "pending"), &t->final_state) < 0)
+        return err_set(e, -EPROTO, "task of job %s: not a record of this version", j->id);
+    set_loaded_state(t, state);
+    copy(t->reason, sizeof(t->reason), r, "reason");
+    copy(t->attempt_id, sizeof(t->attempt_id), r, "attempt_id");
+    copy(t->issued_to, sizeof(t->issued_to), r, "issued_to");
+    copy(t->node_name, sizeof(t->node_name), r, "node_name");
+    copy(t->change_of, sizeof(t->change_of), r, "change_of");
+    t->attempt = (int)json_opt_i64(r, "attempt", 0);
+    t->starts = (int)json_opt_i64(r, "starts", 0);
+    t->change = json_opt_i64(r, "change", 0);
+    t->granted = (struct resources){json_opt_i64(r, "cpu", 0), json_opt_i64(r, "memory", 0), json_opt_i64(r, "gpu", 0)};
+    t->gpus = (uint64_t)json_opt_i64(r, "gpus", 0);
+    t->assigned_ms = json_opt_time(r, "assigned_at");
+    t->node = cluster_node_by_id(c, json_opt_str(r, "node", ""));
+    read_lists(t, r);
+    int x = attempt_status_from_json(json_object_get(r, "status"), &t->status, e);
+    if (x < 0)
+        return err_wrap(e, x, "task of job %s", j->id);
+    if (t->attempt_id[0])
+        HASH_ADD_STR(c->attempts, attempt_id, t);
+    bool late = json_opt_bool(r, "logs_late", false);
+    relink(c, t, json_opt_bool(r, "holds_node", false), late);
+    if (late) // the wait for its logs was cut by the restart: what came is what there is, more may still come
+        set_loaded_state(t, t->final_state);
+    return 0;
+}
+
+// --- view ---
+
+static json_t *gpus_json(const struct task *t, bool uuids)
+{
+    json_t *a = json_array();
+    const json_t *cards = t->node ? json_object_get(t->node->info, "gpus") : NULL;
+    for (int i = 0; i < NODE_MAX_GPUS; i++) {
+        if (!(t->gpus & (UINT64_C(1) << i)))
+            continue;
+        if (!uuids)
+            (void)json_array_append_new(a, json_integer(i));
+        else
+            (void)json_array_append_new(a, json_string(json_opt_str(json_array_get(cards, (size_t)i), "uuid", "")));
+    }
+    return a;
+}
+
+static void put_exit(json_t *x, const struct task *t)
+{
+    const struct attempt_status *s = &t->status;
+    bool show = s->has_exit && !t->logs_late && s->state == ATTEMPT_ENDED;
+    const char *name = show && s->signal ? sigabbrev_np(s->signal) : NULL;
+    char text[32] = "";
+    if (name)
+        (void)snprintf(text, sizeof(text), "SIG%s", name);
+    else if (show && s->signal)
+        (void)snprintf(text, sizeof(text), "SIGRTMIN+%d", s->signal - SIGRTMIN);
+    if (show)
+        json_put_i64(x, "exit_code", s->exit_code);
+    else
+        json_put(x, "exit_code", json_null());
+    json_put_str(x, "signal", text[0] ? text : NULL);
+    json_put_bool(x, "oom", show && s->oom);
+}
+
+json_t *task_view(const struct task *t)
+{
+    char name[256];
+    json_t *x = json_object();
+    task_name(t, name, sizeof(name));
+    json_put_str(x, "id", name);
+    json_put_str(x, "job", t->job->id);
+    json_put_str(x, "component", task_component(t)->name);
+    json_put_i64(x, "index", t->index);
+    json_put_i64(x, "attempt", t->attempt);
+    json_put_str(x, "attempt_id", t->attempt_id[0] ? t->attempt_id : NULL);
+    json_put_str(x, "state", task_state_to_string(t->state));
+    json_put_str(x, "reason", t->reason[0] ? t->reason : NULL);
+    json_put_str(x, "node", t->node_name[0] && t->state != TASK_PENDING ? t->node_name : NULL);
+    put_exit(x, t);
+    json_put(x, "gpus", gpus_json(t, false));
+    json_put(x, "gpu_uuids", gpus_json(t, true));
+    json_put(x, "ports", ports_json(t));
+    json_put_str(x, "container_id", t->status.container_id[0] ? t->status.container_id : NULL);
+    if (t->attempt)
+        json_put_str(x, "logs", logs_state_to_string(t->status.logs));
+    else
+        json_put(x, "logs", json_null());
+    json_put_time(x, "assigned_at", t->assigned_ms);
+    json_put_time(x, "started_at", t->status.started_ms);
+    json_put_time(x, "ended_at", t->logs_late ? 0 : t->status.ended_ms);
+    return x;
+}

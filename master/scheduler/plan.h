@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Placement as a pure library: nodes with what is free, jobs with what they need, in; placements or reasons, out.
+// No I/O, no clock, no allocation shared with the caller. Same input, same answer, on every machine.
+#pragma once
+
+#include "proto/job_spec.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PLAN_MAX_GPUS 64
+#define PLAN_MAX_PORTS 16 // per task, MASTER_PORT included
+
+enum plan_runtime { PLAN_RUNTIME_PROCESS = 1, PLAN_RUNTIME_DOCKER = 2, PLAN_RUNTIME_ANY = 3 };
+
+// Free ports of a node: [first, first + count), one bit each; set = taken. The bitmap is borrowed and updated by the plan.
+struct plan_ports {
+    uint16_t first;
+    uint16_t count;
+    uint16_t cursor;  // where the next search begins, relative; spreads reuse over time
+    uint64_t *taken;  // (count + 63) / 64 words
+};
+
+struct plan_node {
+    const char *name;       // borrowed; ties go to the lowest name
+    const char *ineligible; // NULL = may get work; else why not ("draining", "not ready: engine down")
+    enum plan_runtime runtime;
+    struct resources total;
+    struct resources free;  // updated by the plan as it places
+    uint64_t gpus_free;     // bit i = card i is free; updated
+    struct plan_ports ports;
+    int tasks;              // tasks it holds now (for spread); updated
+};
+
+struct plan_demand {
+    struct resources resources;
+    bool cpu_all, memory_all, gpu_all; // the node's total: it must be wholly free in that resource
+    int runtimes;                      // mask of plan_runtime that can run it
+    int ports;                         // including MASTER_PORT for index 0
+    const char *avoid;                 // node to avoid when another one fits (it just failed there), or NULL
+};
+
+struct plan_task {
+    struct plan_demand demand;
+    // Result, valid when the job was placed:
+    int node; // index into the nodes
+    struct resources granted; // demand with "all" resolved
+    uint64_t gpus;
+    uint16_t port[PLAN_MAX_PORTS];
+};
+
+struct plan_job {
+    const char *id;
+    int priority;
+    int64_t order; // age: smaller first among equal priority
+    enum alloc_mode alloc;
+    enum alloc_metric metric;
+    struct plan_task *tasks; // those that wait now: all of a new job, or the restarted ones
+    size_t n_tasks;
+    bool placed;   // result
+};
+
+// Sorts jobs by (priority desc, order asc, id asc) in place of an index, places each job whole or not at all (a job that does not fit is
+// passed over, its partial choices undone). Nodes are left as they are after the placements. -ENOMEM only.
+int plan_run(struct plan_node *nodes, size_t n_nodes, struct plan_job **jobs, size_t n_jobs) WARN_UNUSED;
+
+// Why one job that plan_run left unplaced does not fit on these (updated) nodes.
+struct plan_reason {
+    int node;            // index
+    char text[160];      // "cpu: needs 4, free 1.5 (short by 2.5); gpu: needs 1, free 0 (short by 1)"
+};
+struct plan_blocker {
+    const char *what;    // "cpu" "memory" "gpu" "ports" "runtime" "node" "gang" ; static text
+    int nodes;           // on how many nodes it blocks
+    int64_t short_by;    // smallest shortage over those nodes, in the resource's unit (millicores, bytes, cards, ports); 0 = n/a
+};
+struct plan_explanation {
+    char summary[256];   // one sentence for people
+    struct plan_reason *reasons; // one per node, in the nodes' order
+    size_t n_reasons;
+    struct plan_blocker blockers[8];
+    size_t n_blockers;
+};
+// `busy_nodes`: names what the largest single task lacks on each node; when every task alone would fit somewhere, the blocker is
+// "gang" (they don't fit together) and the summary says how many of how many fit. -ENOMEM only. Free with plan_explanation_free.
+int plan_explain(const struct plan_node *nodes, size_t n_nodes, const struct plan_job *job, struct plan_explanation *ret) WARN_UNUSED;
+void plan_explanation_free(struct plan_explanation *x);
