@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Backoff: grows, is bounded, starts again after a success.
+#include "common/backoff.h"
+
+#include <check.h>
+
+START_TEST(grows_to_its_bound)
+    {
+        struct backoff b;
+        uint64_t want = 100;
+
+        backoff_init(&b, 100, 5000);
+        for (int i = 0; i < 40; i++) {
+            uint64_t delay = backoff_fail(&b);
+            ck_assert_uint_ge(delay, want / 2);
+            ck_assert_uint_le(delay, want);
+            want = want * 2 > 5000 ? 5000 : want * 2;
+        }
+        ck_assert_uint_eq(backoff_reset(&b), 40);
+        ck_assert_uint_eq(backoff_reset(&b), 0);
+        ck_assert_uint_le(backoff_fail(&b), 100);
+    }
+END_TEST
+
+START_TEST(is_spread)
+    {
+        struct backoff b;
+        int different = 0;
+
+        backoff_init(&b, 1000, 1000);
+        uint64_t first = backoff_fail(&b);
+        for (int i = 0; i < 50; i++)
+            different += backoff_fail(&b) != first;
+        ck_assert_int_gt(different, 10);
+    }
+END_TEST
+
+START_TEST(odd_bounds)
+    {
+        struct backoff b;
+
+        backoff_init(&b, 0, 0);
+        ck_assert_uint_le(backoff_fail(&b), 1);
+        backoff_init(&b, 500, 10);
+        ck_assert_uint_le(backoff_fail(&b), 500);
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("backoff");
+    TCase *tc = tcase_create("backoff");
+    tcase_add_test(tc, grows_to_its_bound);
+    tcase_add_test(tc, is_spread);
+    tcase_add_test(tc, odd_bounds);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed != 0;
+}
