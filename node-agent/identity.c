@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The node's identity on disk: key.pem, certificate.pem, ca.pem and node.json in STATE/identity/.
+// node.json is written last: its presence says that the join is complete.
+#include "node-agent/identity.h"
+
+#include "common/atomic_file.h"
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "common/pki.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_LIMIT (256u << 10)
+
+DEFINE_CLEANUP(identity, identity_free)
+
+static void path_of(const char *state_dir, const char *leaf, char out[160])
+{
+    (void)snprintf(out, 160, "%s/identity/%s", state_dir, leaf);
+}
+
+void identity_free(struct identity *id)
+{
+    if (!id)
+        return;
+    if (id->key_pem)
+        explicit_bzero(id->key_pem, strlen(id->key_pem));
+    free(id->key_pem);
+    free(id->cert_pem);
+    free(id->ca_pem);
+    free(id->cluster_id);
+    free(id->cluster_name);
+    free(id->node_id);
+    free(id->name);
+    free(id);
+}
+
+bool identity_joined(const struct identity *id)
+{
+    return id->cert_pem && id->ca_pem && id->node_id && id->cluster_id;
+}
+
+// A file that may be missing.
+static int read_text(const char *state_dir, const char *leaf, char **ret, struct err *e)
+{
+    char path[160];
+    size_t len;
+
+    path_of(state_dir, leaf, path);
+    int r = atomic_file_read(path, FILE_LIMIT, ret, &len, e);
+    return r == -ENOENT ? 0 : r;
+}
+
+static int load_key(const char *state_dir, struct identity *id, struct err *e)
+{
+    char path[160];
+    int r = read_text(state_dir, "key.pem", &id->key_pem, e);
+
+    if (r < 0 || id->key_pem)
+        return r;
+    r = pki_key_new(&id->key_pem, e);
+    if (r < 0)
+        return r;
+    path_of(state_dir, "key.pem", path);
+    return atomic_file_write(path, id->key_pem, strlen(id->key_pem), 0600, e);
+}
+
+static int copy_member(const json_t *j, const char *key, char **ret, struct err *e)
+{
+    const char *text;
+    int r = json_get_str(j, key, &text, e);
+    if (r < 0)
+        return r;
+    *ret = strdup(text);
+    return *ret ? 0 : err_set(e, -ENOMEM, "out of memory");
+}
+
+static int load_joined(const char *state_dir, struct identity *id, struct err *e)
+{
+    cleanup_free char *text = NULL;
+    cleanup_json json_t *j = NULL;
+    int r = read_text(state_dir, "node.json", &text, e);
+
+    if (r < 0 || !text)
+        return r;
+    r = json_parse(text, strlen(text), &j, e);
+    if (r == 0)
+        r = copy_member(j, "cluster_id", &id->cluster_id, e);
+    if (r == 0)
+        r = copy_member(j, "cluster_name", &id->cluster_name, e);
+    if (r == 0)
+        r = copy_member(j, "node_id", &id->node_id, e);
+    if (r == 0)
+        r = copy_member(j, "name", &id->name, e);
+    if (r == 0)
+        r = read_text(state_dir, "certificate.pem", &id->cert_pem, e);
+    if (r == 0)
+        r = read_text(state_dir, "ca.pem", &id->ca_pem, e);
+    return r < 0 ? err_wrap(e, r, "%s/identity", state_dir) : 0;
+}
+
+int identity_load(const char *state_dir, struct identity **ret, struct err *e)
+{
+    char path[160];
+    cleanup(identity) struct identity *id = calloc(1, sizeof(*id));
+
+    if (!id)
+        return err_set(e, -ENOMEM, "out of memory");
+    path_of(state_dir, "", path);
+    int r = make_dirs(path, 0700, e);
+    if (r == 0)
+        r = load_key(state_dir, id, e);
+    if (r == 0)
+        r = load_joined(state_dir, id, e);
+    if (r < 0)
+        return r;
+    *ret = TAKE_PTR(id);
+    return 0;
+}
+
+static int write_text(const char *state_dir, const char *leaf, const char *text, struct err *e)
+{
+    char path[160];
+
+    path_of(state_dir, leaf, path);
+    return text ? atomic_file_write(path, text, strlen(text), 0600, e)
+                : err_set(e, -ENOMEM, "out of memory");
+}
+
+static int store_files(const char *state_dir, const struct identity *joined, struct err *e)
+{
+    cleanup_json json_t *j = json_object();
+    json_put_str(j, "cluster_id", joined->cluster_id);
+    json_put_str(j, "cluster_name", joined->cluster_name);
+    json_put_str(j, "node_id", joined->node_id);
+    json_put_str(j, "name", joined->name);
+    cleanup_free char *text = json_text(j);
+    int r = write_text(state_dir, "certificate.pem", joined->cert_pem, e);
+    if (r == 0)
+        r = write_text(state_dir, "ca.pem", joined->ca_pem, e);
+    if (r == 0)
+        r = write_text(state_dir, "node.json", text, e);
+    return r;
+}
+
+static int replace(char **text, const char *with)
+{
+    char *copy = strdup(with);
+    if (!copy)
+        return -ENOMEM;
+    free(*text);
+    *text = copy;
+    return 0;
+}
+
+int identity_store(struct identity *id, const char *state_dir, const struct identity *joined,
+                   struct err *e)
+{
+    int r = store_files(state_dir, joined, e);
+    if (r < 0)
+        return r;
+    if (replace(&id->cluster_id, joined->cluster_id) < 0 ||
+        replace(&id->cluster_name, joined->cluster_name) < 0 ||
+        replace(&id->node_id, joined->node_id) < 0 || replace(&id->name, joined->name) < 0 ||
+        replace(&id->ca_pem, joined->ca_pem) < 0 || replace(&id->cert_pem, joined->cert_pem) < 0)
+        return err_set(e, -ENOMEM, "out of memory");
+    return 0;
+}
