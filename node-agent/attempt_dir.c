@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// The folders and files of an attempt. A claim is complete or absent (written aside, then linked
+// under its name, which also makes it exclusive) and durable with all folders above it before
+// anything is started. What lies in out/ may have been written by the task itself, so links, pipes
+// and oversized files there are never followed.
+#include "node-agent/attempt_dir.h"
+
+#include "common/atomic_file.h"
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "common/strbuf.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#define CLAIM_LIMIT (4u << 20)
+#define RECORD_BYTES 1024
+
+static void path_in(const char *top, const char *id, const char *leaf, char out[ATTEMPT_PATH_BYTES])
+{
+    (void)snprintf(out, ATTEMPT_PATH_BYTES, "%s/attempts/%s%s%s", top, id, *leaf ? "/" : "", leaf);
+}
+
+void attempt_path(const struct attempt_dirs *d, const char *id, const char *leaf,
+                  char out[ATTEMPT_PATH_BYTES])
+{
+    path_in(d->state, id, leaf, out);
+}
+
+void attempt_run_path(const struct attempt_dirs *d, const char *id, const char *leaf,
+                      char out[ATTEMPT_PATH_BYTES])
+{
+    path_in(d->run, id, leaf, out);
+}
+
+static int sync_folder(const char *path, struct err *e)
+{
+    cleanup_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) < 0)
+        return err_errno(e, -errno, "sync folder %s", path);
+    return 0;
+}
+
+static int make_folders(const struct attempt_dirs *d, const char *id, struct err *e)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    attempt_path(d, id, "work", path);
+    int r = make_dirs(path, 0700, e);
+    if (r < 0)
+        return r;
+    // An image may run as any user and its init writes here; nobody else gets through the 0700
+    // folder above.
+    attempt_path(d, id, "out", path);
+    r = make_dirs(path, 0777, e);
+    if (r < 0)
+        return r;
+    if (chmod(path, 0777) < 0)
+        return err_errno(e, -errno, "chmod %s", path);
+    attempt_run_path(d, id, "", path);
+    return make_dirs(path, 0755, e);
+}
+
+static int write_synced(const char *path, const char *text, struct err *e)
+{
+    size_t len = strlen(text);
+    cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(e, -errno, "create %s", path);
+    while (len > 0) {
+        ssize_t n = write(fd, text, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(e, -errno, "write %s", path);
+        text += n;
+        len -= (size_t)n;
+    }
+    if (fsync(fd) < 0)
+        return err_errno(e, -errno, "sync %s", path);
+    return 0;
+}
+
+static int link_claim(const struct attempt_dirs *d, const char *id, const char *text, struct err *e)
+{
+    char temp[ATTEMPT_PATH_BYTES], claim[ATTEMPT_PATH_BYTES], folder[ATTEMPT_PATH_BYTES];
+    attempt_path(d, id, "claim.tmp", temp);
+    attempt_path(d, id, "claim.json", claim);
+    int r = write_synced(temp, text, e);
+    if (r == 0 && link(temp, claim) < 0)
+        r = err_errno(e, -errno, "claim attempt %s", id);
+    (void)unlink(temp);
+    if (r < 0)
+        return r;
+    attempt_path(d, id, "", folder);
+    r = sync_folder(folder, e);
+    if (r == 0) {
+        *strrchr(folder, '/') = '\0';
+        r = sync_folder(folder, e);
+    }
+    return r;
+}
+
+int attempt_claim(const struct attempt_dirs *d, const struct attempt_spec *spec, struct err *e)
+{
+    cleanup_json json_t *json = attempt_spec_to_json(spec);
+    cleanup_free char *text = json ? json_text(json) : NULL;
+    if (!text)
+        return err_set(e, -ENOMEM, "claim attempt %s: out of memory", spec->id);
+    int r = make_folders(d, spec->id, e);
+    return r < 0 ? r : link_claim(d, spec->id, text, e);
+}
+
+int attempt_claim_read(const struct attempt_dirs *d, const char *id, struct attempt_spec **ret,
+                       struct err *e)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    cleanup_free char *text = NULL;
+    cleanup_json json_t *json = NULL;
+    size_t len;
+    attempt_path(d, id, "claim.json", path);
+    int r = atomic_file_read(path, CLAIM_LIMIT, &text, &len, e);
+    if (r < 0)
+        return r;
+    r = json_parse(text, len, &json, e);
+    if (r == 0)
+        r = attempt_spec_from_json(json, ret, e);
+    return r < 0 ? err_wrap(e, r == -ENOMEM ? r : -EPROTO, "claim of attempt %s", id) : 0;
+}
+
+static bool has_claim(const struct attempt_dirs *d, const char *id)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    attempt_path(d, id, "claim.json", path);
+    return access(path, F_OK) == 0;
+}
+
+static int list_folder(DIR *dir, const struct attempt_dirs *d, struct strbuf *ids)
+{
+    const struct dirent *entry;
+    errno = 0;
+    while ((entry = readdir(dir))) {
+        char id[ATTEMPT_ID_BYTES] = "";
+        size_t len = strlen(entry->d_name);
+        if (entry->d_name[0] == '.' || len >= sizeof(id))
+            continue;
+        memcpy(id, entry->d_name, len);
+        if (has_claim(d, id))
+            strbuf_append(ids, id, sizeof(id));
+        errno = 0;
+    }
+    return -errno;
+}
+
+int attempt_claims_list(const struct attempt_dirs *d, char (**ret)[ATTEMPT_ID_BYTES], size_t *ret_n,
+                        struct err *e)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    cleanup_strbuf struct strbuf ids = {0};
+    (void)snprintf(path, sizeof(path), "%s/attempts", d->state);
+    DIR *dir = opendir(path);
+    if (!dir && errno != ENOENT)
+        return err_errno(e, -errno, "list %s", path);
+    if (dir) {
+        int r = list_folder(dir, d, &ids);
+        (void)closedir(dir);
+        if (r < 0)
+            return err_errno(e, r, "list %s", path);
+    }
+    size_t n = ids.len / ATTEMPT_ID_BYTES;
+    char *items = strbuf_take(&ids);
+    if (!items)
+        return err_set(e, -ENOMEM, "list %s: out of memory", path);
+    *ret = (char(*)[ATTEMPT_ID_BYTES])(void *)items;
+    *ret_n = n;
+    return 0;
+}
+
+int attempt_remove(const struct attempt_dirs *d, const char *id, struct err *e)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    if (!*id || strchr(id, '/') || id[0] == '.')
+        return err_set(e, -EINVAL, "\"%s\" is no attempt id", id);
+    attempt_run_path(d, id, "", path);
+    int r = remove_tree(path, e);
+    if (r < 0)
+        return r;
+    attempt_path(d, id, "", path);
+    return remove_tree(path, e);
+}
+
+// Opens a file of out/ for reading: a regular one, or an error; never waits.
+static int open_out(const struct attempt_dirs *d, const char *id, const char *leaf)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    struct stat st;
+    attempt_path(d, id, leaf, path);
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ELOOP ? -EPROTO : -errno;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        (void)close(fd);
+        return -EPROTO;
+    }
+    return fd;
+}
+
+static int read_record(const struct attempt_dirs *d, const char *id, const char *leaf,
+                       char out[RECORD_BYTES])
+{
+    cleanup_close int fd = open_out(d, id, leaf);
+    if (fd < 0)
+        return fd;
+    ssize_t n = pread(fd, out, RECORD_BYTES - 1, 0);
+    if (n < 0)
+        return -errno;
+    out[n] = '\0';
+    return 0;
+}
+
+int attempt_exit_read(const struct attempt_dirs *d, const char *id, struct exit_record *ret,
+                      struct err *e)
+{
+    char line[RECORD_BYTES], cause[32];
+    struct exit_record rec = {0};
+    int at = -1;
+    int r = read_record(d, id, "out/exit", line);
+    if (r < 0)
+        return err_errno(e, r, "exit record of attempt %s", id);
+    if (sscanf(line, "%d %d %31s %" SCNd64 " %" SCNd64 "%n", &rec.code, &rec.signal, cause,
+               &rec.started_ms, &rec.ended_ms, &at) != 5 ||
+        at < 0 || attempt_cause_from_string(cause, &rec.cause) < 0 || !strchr(line, '\n'))
+        return err_set(e, -EPROTO, "exit record of attempt %s is damaged", id);
+    const char *text = line + at + (line[at] == ' ');
+    (void)snprintf(rec.text, sizeof(rec.text), "%.*s", (int)strcspn(text, "\n"), text);
+    *ret = rec;
+    return 0;
+}
+
+int attempt_started_read(const struct attempt_dirs *d, const char *id, pid_t *ret_pid,
+                         int64_t *ret_ms)
+{
+    char line[RECORD_BYTES];
+    int pid;
+    int64_t ms;
+    int r = read_record(d, id, "out/started", line);
+    if (r < 0)
+        return r;
+    if (sscanf(line, "%d %" SCNd64, &pid, &ms) != 2)
+        return -EPROTO;
+    *ret_pid = pid;
+    *ret_ms = ms;
+    return 0;
+}
+
+bool attempt_init_alive(const struct attempt_dirs *d, const char *id, pid_t *ret_pid)
+{
+    char text[32] = "";
+    int pid = 0;
+    cleanup_close int fd = open_out(d, id, "out/init.lock");
+    if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK)
+        return false;
+    // The lock can be held a moment before the pid is in the file: 0 then.
+    if (pread(fd, text, sizeof(text) - 1, 0) <= 0 || sscanf(text, "%d", &pid) != 1 || pid < 0)
+        pid = 0;
+    *ret_pid = pid;
+    return true;
+}
+
+int attempt_lease_write(const struct attempt_dirs *d, const char *id, const char *boot_id,
+                        int64_t deadline_boot_ms, struct err *e)
+{
+    char temp[ATTEMPT_PATH_BYTES], path[ATTEMPT_PATH_BYTES];
+    attempt_run_path(d, id, "lease.tmp", temp);
+    attempt_run_path(d, id, "lease", path);
+    // Not synced: after a crash of the machine the boot id has changed and the lease means nothing.
+    cleanup_close int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return err_errno(e, -errno, "create %s", temp);
+    if (dprintf(fd, "meadow-lease 1 %s %s %" PRId64 "\n", id, boot_id, deadline_boot_ms) < 0 ||
+        rename(temp, path) < 0)
+        return err_errno(e, -errno, "write %s", path);
+    return 0;
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the command line by a table: every option takes one value, "--" ends them and the command
+// follows.
+#include "node-agent/init/args.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GRACE_DEFAULT_MS 10000
+#define LOG_LIMIT_DEFAULT (64 << 20)
+#define LOG_LIMIT_MIN 4096
+
+static int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret)
+{
+    char *end;
+    errno = 0;
+    long long n = strtoll(text, &end, 10);
+    if (errno || end == text || *end || n < min || n > max)
+        return -EINVAL;
+    *ret = n;
+    return 0;
+}
+
+static const char *set_text(struct init_args *a, const char *name, const char *value)
+{
+    if (strcmp(name, "--out") == 0)
+        a->out = value;
+    else if (strcmp(name, "--lease") == 0)
+        a->lease = value;
+    else if (strcmp(name, "--attempt") == 0)
+        a->attempt = value;
+    else if (strcmp(name, "--chdir") == 0)
+        a->chdir = value;
+    else if (strcmp(name, "--cgroup") != 0)
+        return "unknown option";
+    else if (a->n_cgroups == INIT_CGROUPS_MAX)
+        return "too many --cgroup";
+    else
+        a->cgroups[a->n_cgroups++] = value;
+    return NULL;
+}
+
+static const char *set_option(struct init_args *a, const char *name, const char *value)
+{
+    int64_t signo = a->stop_signal, fd = a->lock_fd;
+    const struct {
+        const char *name;
+        int64_t min, max;
+        int64_t *target;
+    } numbers[] = {
+        {"--stop-signal", 1, SIGRTMAX, &signo},
+        {"--grace", 0, INT64_MAX / 2, &a->grace_ms},
+        {"--timeout", 0, INT64_MAX / 2, &a->timeout_ms},
+        {"--log-limit", 0, INT64_MAX / 2, &a->log_limit},
+        {"--echo", 0, INT64_MAX / 2, &a->echo},
+        {"--lock-fd", 0, 65535, &fd},
+    };
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        if (strcmp(name, numbers[i].name) != 0)
+            continue;
+        if (parse_number(value, numbers[i].min, numbers[i].max, numbers[i].target) < 0)
+            return "an option has a bad number";
+        a->stop_signal = (int)signo;
+        a->lock_fd = (int)fd;
+        return NULL;
+    }
+    return set_text(a, name, value);
+}
+
+const char *init_args_parse(int argc, char **argv, struct init_args *ret)
+{
+    struct init_args a = {
+        .stop_signal = SIGTERM,
+        .grace_ms = GRACE_DEFAULT_MS,
+        .log_limit = LOG_LIMIT_DEFAULT,
+        .lock_fd = -1,
+    };
+    int i = 1;
+    for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {
+        if (i + 1 >= argc)
+            return "an option lacks its value";
+        const char *wrong = set_option(&a, argv[i], argv[i + 1]);
+        if (wrong)
+            return wrong;
+    }
+    if (i + 1 >= argc)
+        return "no command (-- CMD ARGS...)";
+    if (!a.out || !a.attempt)
+        return "--out and --attempt are needed";
+    if (a.log_limit == 0)
+        a.log_limit = LOG_LIMIT_DEFAULT;
+    else if (a.log_limit < LOG_LIMIT_MIN)
+        a.log_limit = LOG_LIMIT_MIN;
+    a.command = argv + i + 1;
+    *ret = a;
+    return NULL;
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of meadow-init.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define INIT_CGROUPS_MAX 8 // cgroup v1 has one folder per controller
+
+struct init_args {
+    const char *out;                       // folder for logs and records
+    const char *lease;                     // folder of the lease file, or NULL
+    const char *attempt;                   // unique id
+    const char *chdir;                     // working directory of the command, or NULL
+    const char *cgroups[INIT_CGROUPS_MAX]; // folders the command is put into
+    size_t n_cgroups;
+    int stop_signal;
+    int64_t grace_ms;
+    int64_t timeout_ms; // 0 = none
+    int64_t log_limit;  // bytes kept per stream
+    int64_t echo;       // bytes of each stream copied to our own
+    int lock_fd;        // init.lock, already locked by whoever started us; -1 = open it
+    char **command;     // NULL-terminated, at least one
+};
+
+// Returns NULL and fills *ret, or the reason (static text) for which the command line is wrong.
+const char *init_args_parse(int argc, char **argv, struct init_args *ret);

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// cgroup.procs and cgroup.kill. We ourselves stay outside, so that the memory limit and a freezer
+// never hit us.
+#include "node-agent/init/cgroup.h"
+
+#include "node-agent/init/pids.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int open_in(const char *dir, const char *leaf, int flags)
+{
+    char path[512];
+    int n = snprintf(path, sizeof(path), "%s/%s", dir, leaf);
+    if (n < 0 || (size_t)n >= sizeof(path)) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return open(path, flags | O_CLOEXEC);
+}
+
+int cgroup_enter(const struct init_args *a)
+{
+    for (size_t i = 0; i < a->n_cgroups; i++) {
+        int fd = open_in(a->cgroups[i], "cgroup.procs", O_WRONLY);
+        if (fd < 0)
+            return -1;
+        ssize_t n = write(fd, "0", 1);
+        int saved = errno;
+        (void)close(fd);
+        errno = saved;
+        if (n != 1)
+            return -1;
+    }
+    return 0;
+}
+
+static void kill_each(const char *dir)
+{
+    char text[4096];
+    const char *p = text;
+    // A list longer than this is ended over several rounds: each death brings the next one.
+    pids_read(open_in(dir, "cgroup.procs", O_RDONLY), text, sizeof(text));
+    for (pid_t pid; (pid = pids_next(&p)) > 0;)
+        (void)kill(pid, SIGKILL);
+}
+
+void cgroup_kill(const struct init_args *a)
+{
+    if (a->n_cgroups == 0)
+        return;
+    int fd = open_in(a->cgroups[0], "cgroup.kill", O_WRONLY);
+    bool done = fd >= 0 && write(fd, "1", 1) == 1;
+    if (fd >= 0)
+        (void)close(fd);
+    if (!done)
+        kill_each(a->cgroups[0]);
+}

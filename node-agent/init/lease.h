@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The lease file: until when (CLOCK_BOOTTIME of one boot) an attempt may run without its agent
+// hearing from the master.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct lease {
+    char attempt[24];
+    char boot_id[40];
+    int64_t deadline_boot_ms;
+};
+
+// Parses "meadow-lease 1 <attempt> <boot id> <deadline ms>\n". Tolerant: fields after the deadline,
+// more lines and a missing newline are accepted. 0, or -EPROTO (then *ret is untouched).
+int lease_parse(const char *text, size_t len, struct lease *ret);
+// Reads DIR/lease. 0, -ENOENT, -EPROTO or another -errno.
+int lease_read(const char *dir, struct lease *ret);

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// meadow-init: supervises one attempt, as pid 1 of its container or as parent of its process.
+// Static, libc only, no heap of its own, so that it runs in any image and costs next to nothing. It
+// outlives the agent; the two speak through the out folder (proto/AGENT.md) and signals. Exit code:
+// that of the command, or 125 when init itself failed.
+#include "node-agent/init/args.h"
+#include "node-agent/init/record.h"
+#include "node-agent/init/supervise.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#define INIT_FAILED 125
+
+static void complain(const char *what, const char *why)
+{
+    (void)dprintf(STDERR_FILENO, "meadow-init: %s: %s\n", what, why);
+}
+
+int main(int argc, char **argv)
+{
+    struct init_args args;
+    struct record rec;
+    const char *what;
+    sigset_t all;
+    // First of all, so that no request to stop is lost: whoever started us as a process blocked
+    // them before.
+    (void)sigfillset(&all);
+    (void)sigprocmask(SIG_BLOCK, &all, NULL);
+    // An ignored SIGCHLD would make the kernel reap for us and lose the exit code.
+    (void)signal(SIGCHLD, SIG_DFL);
+    const char *wrong = init_args_parse(argc, argv, &args);
+    if (wrong) {
+        complain("usage", wrong);
+        return INIT_FAILED;
+    }
+    if (getpid() != 1)
+        (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    int r = record_open(&rec, args.out, args.lock_fd, &what);
+    if (r < 0) {
+        complain(what, r == -EALREADY ? "the attempt ran before" : strerror(-r));
+        return INIT_FAILED;
+    }
+    return supervise(&args, &rec);
+}

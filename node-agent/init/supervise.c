@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loop of meadow-init: one poll over signals, one timer, both pipes and the exec pipe. Order of
+// an end: the command is reaped, whatever else descends from us is killed until no child is left,
+// what the pipes still hold is written, and only then the exit record, so that a record means "all
+// over, logs complete".
+#include "node-agent/init/supervise.h"
+
+#include "node-agent/init/children.h"
+#include "node-agent/init/streams.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define READ_BYTES 65536
+
+enum { FD_SIGNAL, FD_TIMER, FD_OUT, FD_ERR, FD_EXEC, FD_MAX };
+
+struct supervisor {
+    const struct init_args *args;
+    struct record *rec;
+    struct child child;
+    struct stream out, err;
+    struct pollfd fds[FD_MAX];
+    bool executed; // the command runs, or is known not to
+    bool failed;   // exec failed
+    bool reaped;   // the command ended
+    bool none_left;
+    bool stopping; // by request or timeout
+    bool killing;
+    bool timed_out;
+    int status;            // wait status of the command
+    sigset_t held;         // signals to forward once the command runs
+    int64_t kill_at_ms;    // 0 = not armed
+    int64_t timeout_at_ms; // 0 = none
+    int64_t start_ms;
+    char text[200];
+};
+
+static char buffer[READ_BYTES];
+
+static int64_t now_ms(clockid_t clock)
+{
+    struct timespec ts;
+    (void)clock_gettime(clock, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void arm_timer(struct supervisor *s)
+{
+    int64_t at = s->kill_at_ms;
+    if (s->timeout_at_ms && (!at || s->timeout_at_ms < at))
+        at = s->timeout_at_ms;
+    struct itimerspec t = {.it_value = {.tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000}};
+    (void)timerfd_settime(s->fds[FD_TIMER].fd, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+static void kill_all(struct supervisor *s)
+{
+    s->killing = true;
+    child_kill_all(s->args);
+}
+
+// To the command's group; its session exists by the time it was executed.
+static void forward(struct supervisor *s, int signo)
+{
+    if (s->reaped)
+        return;
+    if (!s->executed)
+        (void)sigaddset(&s->held, signo);
+    else if (kill(-s->child.pid, signo) < 0)
+        (void)kill(s->child.pid, signo);
+}
+
+// Begins the end, or shortens the grace of one that has begun.
+static void begin_stop(struct supervisor *s, int64_t grace_ms)
+{
+    int64_t kill_at = now_ms(CLOCK_BOOTTIME) + grace_ms;
+    if (!s->stopping)
+        forward(s, s->args->stop_signal);
+    s->stopping = true;
+    if (!s->kill_at_ms || kill_at < s->kill_at_ms)
+        s->kill_at_ms = kill_at > 0 ? kill_at : 1;
+    arm_timer(s);
+}
+
+static void stop_asked(struct supervisor *s)
+{
+    int64_t grace_ms;
+    (void)record_stop_wanted(s->rec, &grace_ms);
+    begin_stop(s, grace_ms >= 0 ? grace_ms : s->args->grace_ms);
+}
+
+static void on_timer(struct supervisor *s)
+{
+    uint64_t n;
+    int64_t now = now_ms(CLOCK_BOOTTIME);
+    (void)!read(s->fds[FD_TIMER].fd, &n, sizeof(n));
+    if (s->timeout_at_ms && now >= s->timeout_at_ms) {
+        s->timeout_at_ms = 0;
+        s->timed_out = !s->stopping;
+        begin_stop(s, s->args->grace_ms);
+    }
+    if (s->kill_at_ms && now >= s->kill_at_ms) {
+        s->kill_at_ms = 0;
+        kill_all(s);
+    }
+    arm_timer(s);
+}
+
+static void reap(struct supervisor *s)
+{
+    if (child_reap(s->child.pid, &s->status, &s->none_left))
+        s->reaped = true;
+    // Also while killing: a process that forked faster than we looked is found in the next round.
+    if (!s->none_left && (s->reaped || s->killing))
+        kill_all(s);
+}
+
+static bool is_forwarded(int signo)
+{
+    return signo == SIGHUP || signo == SIGINT || signo == SIGQUIT || signo == SIGUSR1 ||
+           signo == SIGUSR2 || signo == SIGWINCH;
+}
+
+static void on_signal(struct supervisor *s)
+{
+    struct signalfd_siginfo info;
+    while (read(s->fds[FD_SIGNAL].fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        int signo = (int)info.ssi_signo;
+        if (signo == SIGCHLD)
+            reap(s);
+        else if (signo == SIGTERM)
+            stop_asked(s);
+        else if (is_forwarded(signo))
+            forward(s, signo);
+    }
+}
+
+// Reads at most `most` bytes of a pipe; closes it at its end.
+static void read_pipe(struct pollfd *p, struct stream *s, size_t most)
+{
+    while (p->fd >= 0 && most > 0) {
+        ssize_t n = read(p->fd, buffer, most < sizeof(buffer) ? most : sizeof(buffer));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n <= 0) {
+            (void)close(p->fd);
+            p->fd = -1;
+            return;
+        }
+        stream_write(s, buffer, (size_t)n, now_ms(CLOCK_REALTIME));
+        most -= (size_t)n;
+    }
+}
+
+static void command_runs(struct supervisor *s)
+{
+    s->executed = true;
+    s->start_ms = now_ms(CLOCK_REALTIME);
+    if (s->args->timeout_ms) {
+        s->timeout_at_ms = now_ms(CLOCK_BOOTTIME) + s->args->timeout_ms;
+        arm_timer(s);
+    }
+    (void)record_started(s->rec, s->child.pid, s->start_ms);
+    for (int signo = 1; signo < NSIG; signo++)
+        if (sigismember(&s->held, signo) == 1)
+            forward(s, signo);
+}
+
+static void on_exec(struct supervisor *s)
+{
+    struct child_failure f;
+    ssize_t n = read(s->fds[FD_EXEC].fd, &f, sizeof(f));
+    (void)close(s->fds[FD_EXEC].fd);
+    s->fds[FD_EXEC].fd = -1;
+    if (n != (ssize_t)sizeof(f)) {
+        command_runs(s);
+        return;
+    }
+    const char *what = strcmp(f.step, "chdir") == 0 ? s->args->chdir : s->args->command[0];
+    s->executed = s->failed = true;
+    (void)snprintf(s->text, sizeof(s->text), "%s %s: %s", f.step, what, strerror(f.error));
+}
+
+static int prepare(struct supervisor *s)
+{
+    sigset_t all;
+    (void)sigfillset(&all);
+    for (int i = 0; i < FD_MAX; i++)
+        s->fds[i] = (struct pollfd){.fd = -1, .events = POLLIN};
+    s->fds[FD_SIGNAL].fd = signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC);
+    s->fds[FD_TIMER].fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (s->fds[FD_SIGNAL].fd < 0 || s->fds[FD_TIMER].fd < 0)
+        return -errno;
+    (void)sigemptyset(&s->held);
+    stream_init(&s->out, s->rec->dir_fd, "stdout", s->args->log_limit, STDOUT_FILENO,
+                s->args->echo);
+    stream_init(&s->err, s->rec->dir_fd, "stderr", s->args->log_limit, STDERR_FILENO,
+                s->args->echo);
+    return 0;
+}
+
+static void run_loop(struct supervisor *s)
+{
+    while (!s->reaped || !s->none_left) {
+        if (poll(s->fds, FD_MAX, -1) < 0)
+            continue;
+        if (s->fds[FD_EXEC].revents)
+            on_exec(s);
+        if (s->fds[FD_OUT].revents)
+            read_pipe(&s->fds[FD_OUT], &s->out, sizeof(buffer));
+        if (s->fds[FD_ERR].revents)
+            read_pipe(&s->fds[FD_ERR], &s->err, sizeof(buffer));
+        if (s->fds[FD_SIGNAL].revents)
+            on_signal(s);
+        if (s->fds[FD_TIMER].revents)
+            on_timer(s);
+    }
+    if (!s->executed)
+        on_exec(s);
+}
+
+// What is in the pipe now and no more: a process outside of our reach may hold the other end and
+// write for ever.
+static void drain(struct pollfd *p, struct stream *s)
+{
+    int left = 0;
+    if (p->fd >= 0 && ioctl(p->fd, FIONREAD, &left) == 0 && left > 0)
+        read_pipe(p, s, (size_t)left);
+    stream_close(s);
+}
+
+static int finish(struct supervisor *s)
+{
+    struct exit_info info = {.cause = "exit", .start_ms = s->start_ms, .text = s->text};
+    info.code = WIFSIGNALED(s->status) ? 128 + WTERMSIG(s->status) : WEXITSTATUS(s->status);
+    info.signal = WIFSIGNALED(s->status) ? WTERMSIG(s->status) : 0;
+    info.end_ms = now_ms(CLOCK_REALTIME);
+    if (s->timed_out)
+        info.cause = "timeout";
+    else if (s->stopping)
+        info.cause = "stopped";
+    else if (s->failed)
+        info.cause = "start_failed";
+    drain(&s->fds[FD_OUT], &s->out);
+    drain(&s->fds[FD_ERR], &s->err);
+    (void)record_exit(s->rec, &info);
+    return info.code;
+}
+
+static int never_started(struct record *rec, const char *cause, const char *text, int code,
+                         int signo)
+{
+    struct exit_info info = {.code = code, .signal = signo, .cause = cause, .text = text};
+    info.end_ms = now_ms(CLOCK_REALTIME);
+    (void)record_exit(rec, &info);
+    return code;
+}
+
+int supervise(const struct init_args *a, struct record *rec)
+{
+    static struct supervisor s;
+    int64_t grace_ms;
+    s.args = a;
+    s.rec = rec;
+    int r = prepare(&s);
+    if (r < 0)
+        return never_started(rec, "start_failed", strerror(-r), 126, 0);
+    // A stop by file alone may have been meant for a pid 1 that did not listen yet; one that
+    // follows comes as a signal.
+    if (record_stop_wanted(rec, &grace_ms))
+        return never_started(rec, "stopped", "stopped before it was started", 128 + SIGTERM,
+                             SIGTERM);
+    r = child_start(a, &s.child);
+    if (r < 0)
+        return never_started(rec, "start_failed", strerror(-r), 126, 0);
+    s.fds[FD_OUT].fd = s.child.out_fd;
+    s.fds[FD_ERR].fd = s.child.err_fd;
+    s.fds[FD_EXEC].fd = s.child.exec_fd;
+    run_loop(&s);
+    return finish(&s);
+}
