@@ -305,7 +305,8 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
         return r;
     c->commit = commit;
     c->epoch = epoch;
-    c->first_event = last_event + 1;
+    if (!c->events_loaded)
+        c->first_event = last_event + 1;
     c->last_event = c->collected_event = c->published_event = last_event;
     r = liveness_start(c);
     if (r < 0)

@@ -28,6 +28,8 @@ void cluster_free(struct cluster *c); // after closed
 
 // Loading, before cluster_start: one record of ours ("node:", "job:", "task:"); -ENOENT when the key is not the cluster's.
 int cluster_load(struct cluster *c, const char *key, const char *json, size_t len, struct err *e) WARN_UNUSED;
+// An event of the stream, in order; the newest are kept for lists. Unreadable ones are skipped.
+void cluster_load_event(struct cluster *c, int64_t id, const char *json, size_t len);
 // Links what was loaded, takes the commit queue (borrowed) and begins to work. `epoch` is the store's. `last_event` the
 // highest event id in the stream.
 int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64_t last_event, struct err *e) WARN_UNUSED;
@@ -47,6 +49,7 @@ const struct cluster_options *cluster_settings(const struct cluster *c);
 // --- nodes ---
 struct node *cluster_node_by_id(struct cluster *c, const char *id);
 struct node *cluster_node_by_name(struct cluster *c, const char *name);
+struct node *cluster_node_by_key(struct cluster *c, const char *fingerprint);
 struct node *cluster_nodes(struct cluster *c); // uthash head (hh), iteration order = join order
 unsigned cluster_node_count(const struct cluster *c);
 // Joins by key: the same key gets the same node again. -EEXIST when another key has the name.
@@ -63,13 +66,16 @@ bool cluster_node_settled(const struct node *n);
 int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_position *applied, struct sync_answer *ret) WARN_UNUSED;
 // Something for the agent beyond `applied`?
 bool cluster_node_has_news(const struct cluster *c, const struct node *n, const struct sync_position *applied);
-int cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason, const char *user) WARN_UNUSED;
+// Repeating is harmless.
+void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason, const char *user);
 
 // --- jobs ---
 struct job *cluster_job_by_id(struct cluster *c, const char *id);
 // An id, else the user's live job of that name, else the newest of that name. user NULL = anybody's.
 struct job *cluster_job_find(struct cluster *c, const char *ref, const char *user);
-struct job *cluster_jobs_newest(struct cluster *c);         // walk with ->prev
+struct job *cluster_jobs_newest(struct cluster *c);
+struct job *cluster_job_older(struct cluster *c, const struct job *j); // the one submitted before it; NULL at the end
+struct job *cluster_queue(struct cluster *c); // jobs with waiting tasks, oldest first: ->queue_next
 unsigned cluster_job_count(const struct cluster *c);
 unsigned cluster_job_count_in(const struct cluster *c, enum job_state state);
 // Takes the spec. -EEXIST: the user has a live job of that name. -ENOSPC: too many jobs.

@@ -53,6 +53,7 @@ struct cluster {
     bool capacity_grew;            // jobs tried before are worth another look
 
     struct event **events;         // ring of kept events, by id
+    bool events_loaded;
     int64_t first_event;           // id of the oldest kept; last_event + 1 when there is none
     int64_t last_event, collected_event, published_event;
     struct cluster_watch *watches, *watch_cursor;

@@ -24,48 +24,81 @@ static char *append(char **at, const char *text)
     return start;
 }
 
-static struct event *event_new(const struct event_fields *f)
+enum { TEXT_TYPE, TEXT_OBJECT, TEXT_NODE, TEXT_JOB, TEXT_TASK, TEXT_REASON, TEXT_USER, TEXTS };
+
+static struct event *event_new(int64_t id, int64_t time_ms, const char *const texts[TEXTS])
 {
-    char task[256] = "";
-    const struct job *job = f->task ? f->task->job : f->job;
-    const char *node = f->node ? f->node->name : f->task ? f->task->node_name : "";
-    if (f->task)
-        task_name(f->task, task, sizeof(task));
-    const char *texts[] = {f->type,  f->object, node, job ? job->id : "", task, f->reason ? f->reason : "",
-                           f->user ? f->user : job ? job->user : ""};
     size_t size = sizeof(struct event);
-    for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
+    for (size_t i = 0; i < TEXTS; i++)
         size += strlen(texts[i]) + 1;
     struct event *ev = malloc(size);
     if (!ev)
         return NULL;
     char *at = (char *)(ev + 1);
-    ev->time_ms = clock_real_ms();
-    ev->type = append(&at, texts[0]);
-    ev->object = append(&at, texts[1]);
-    ev->node = append(&at, texts[2]);
-    ev->job = append(&at, texts[3]);
-    ev->task = append(&at, texts[4]);
-    ev->reason = append(&at, texts[5]);
-    ev->user = append(&at, texts[6]);
+    ev->id = id;
+    ev->time_ms = time_ms;
+    ev->type = append(&at, texts[TEXT_TYPE]);
+    ev->object = append(&at, texts[TEXT_OBJECT]);
+    ev->node = append(&at, texts[TEXT_NODE]);
+    ev->job = append(&at, texts[TEXT_JOB]);
+    ev->task = append(&at, texts[TEXT_TASK]);
+    ev->reason = append(&at, texts[TEXT_REASON]);
+    ev->user = append(&at, texts[TEXT_USER]);
     return ev;
 }
 
-void event_emit(struct cluster *c, const struct event_fields *f)
+// The newest take the places of the oldest. What is dropped here before its batch was collected is missing from the stream too; a single
+// turn would have to make more than CLUSTER_EVENTS_KEPT events for that.
+static void keep(struct cluster *c, struct event *ev)
 {
-    if (!c->commit) // loading
-        return;
-    struct event *ev = event_new(f);
-    if (!ev)
-        return; // the change itself is still recorded; only its line in the list is missing
-    ev->id = ++c->last_event;
-    if (c->last_event - c->first_event >= CLUSTER_EVENTS_KEPT) {
+    while (ev->id - c->first_event >= CLUSTER_EVENTS_KEPT) {
         free(*slot(c, c->first_event));
         *slot(c, c->first_event) = NULL;
         c->first_event++;
     }
     *slot(c, ev->id) = ev;
+}
+
+void event_emit(struct cluster *c, const struct event_fields *f)
+{
+    char task[256] = "";
+    const struct job *job = f->task ? f->task->job : f->job;
+    const char *node = f->node ? f->node->name : f->task ? f->task->node_name : "";
+    if (!c->commit) // loading
+        return;
+    if (f->task)
+        task_name(f->task, task, sizeof(task));
+    const char *texts[TEXTS] = {f->type,
+                                f->object,
+                                node,
+                                job ? job->id : "",
+                                task,
+                                f->reason ? f->reason : "",
+                                f->user ? f->user : job ? job->user : ""};
+    struct event *ev = event_new(c->last_event + 1, clock_real_ms(), texts);
+    if (!ev)
+        return; // the change itself is still recorded; only its line in the list is missing
+    c->last_event++;
+    keep(c, ev);
     mark(c);
+}
+
+void cluster_load_event(struct cluster *c, int64_t id, const char *json, size_t len)
+{
+    struct err e;
+    json_t *j = NULL;
+    if (json_parse(json, len, &j, &e) < 0)
+        return;
+    const char *texts[TEXTS] = {json_opt_str(j, "type", ""),   json_opt_str(j, "object", ""), json_opt_str(j, "node", ""),
+                                json_opt_str(j, "job", ""),    json_opt_str(j, "task", ""),   json_opt_str(j, "reason", ""),
+                                json_opt_str(j, "user", "")};
+    struct event *ev = event_new(id, json_opt_time(j, "time"), texts);
+    json_decref(j);
+    if (ev && !c->events_loaded)
+        c->first_event = id;
+    c->events_loaded = true;
+    if (ev)
+        keep(c, ev);
 }
 
 json_t *event_view(const struct event *ev)

@@ -178,6 +178,16 @@ struct job *cluster_jobs_newest(struct cluster *c)
     return c->newest;
 }
 
+struct job *cluster_job_older(struct cluster *c, const struct job *j)
+{
+    return j == c->oldest ? NULL : j->prev; // utlist: the head's prev is the tail
+}
+
+struct job *cluster_queue(struct cluster *c)
+{
+    return c->queue;
+}
+
 unsigned cluster_job_count(const struct cluster *c)
 {
     return HASH_CNT(hh, c->jobs);

@@ -140,13 +140,15 @@ struct node {
     char instance[INSTANCE_BYTES]; // "" = none since this master started
     int64_t seen_boot_ms;          // last message received; 0 = none since this master started
     int64_t last_seq;
+    int64_t acked;                  // changes of this instance up to here are durable
     bool wants_inventory;          // ask with the next answer
     bool inventory_seen;           // of this instance
     int64_t applied_generation;
     int64_t generation, published_generation;
     struct assignment *assignments; // by attempt id
     uint64_t reported_sum;          // of reported attempts, as inventory_hash
-    struct http_request *held;      // its sync, waiting; NULL = none
+    struct http_request *held;      // its sync, not answered yet; NULL = none
+    struct held *held_by;           // the wait of that sync (api/agents.c)
     bool changed;                   // in the list of nodes to publish
     struct node *changed_next;
     bool dirty;

@@ -58,7 +58,7 @@ unsigned cluster_node_count(const struct cluster *c)
     return HASH_CNT(hh, c->nodes);
 }
 
-static struct node *find_by_key(struct cluster *c, const char *fingerprint)
+struct node *cluster_node_by_key(struct cluster *c, const char *fingerprint)
 {
     for (struct node *n = c->nodes; n; n = n->hh.next)
         if (strcmp(n->key_fingerprint, fingerprint) == 0)
@@ -70,7 +70,7 @@ int cluster_node_join(struct cluster *c, const char *name, const char *key_finge
                       struct err *e)
 {
     char id[ID_BYTES];
-    struct node *n = find_by_key(c, key_fingerprint);
+    struct node *n = cluster_node_by_key(c, key_fingerprint);
     if (n) {
         *ret = n;
         return 0;
@@ -119,10 +119,10 @@ void node_refresh_state(struct cluster *c, struct node *n)
         node_set_state(c, n, NODE_READY, "");
 }
 
-int cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason, const char *user)
+void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason, const char *user)
 {
     if (n->draining == draining)
-        return 0;
+        return;
     n->draining = draining;
     node_dirty(c, n);
     event_emit(c, &(struct event_fields){.type = draining ? "node.draining" : "node.resumed",
@@ -131,7 +131,6 @@ int cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, 
                                          .reason = reason,
                                          .user = user});
     want_schedule(c, !draining);
-    return 0;
 }
 
 // --- what is reserved ---

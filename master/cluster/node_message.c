@@ -23,6 +23,7 @@ static int check_instance(struct cluster *c, struct node *n, const struct sync_r
     log_info("nodes", "node %s: instance %s begins", n->name, msg->instance);
     (void)snprintf(n->instance, sizeof(n->instance), "%s", msg->instance);
     n->last_seq = 0;
+    n->acked = 0;
     n->applied_generation = 0;
     n->inventory_seen = false;
     n->wants_inventory = true;

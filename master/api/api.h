@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every handler works with: the call (who asks for what) and the ways to answer it. A handler validates, calls one cluster verb,
+// and answers through one of the functions below, which hold the answer until what it tells is durable.
+#pragma once
+
+#include "common/http_server.h"
+#include "master/cluster/cluster.h"
+#include "master/store/store.h"
+
+struct api;
+struct log_store;
+struct tokens;
+struct idempotency;
+
+// Ordered: a role may do what the lower ones may. NODE stands apart (client certificate).
+enum role { ROLE_OPEN, ROLE_VIEWER, ROLE_USER, ROLE_OPERATOR, ROLE_ADMIN, ROLE_NODE, ROLE_MAX };
+const char *role_to_string(enum role r);
+int role_from_string(const char *text, enum role *ret) WARN_UNUSED; // viewer, user, operator, admin
+
+struct principal {
+    enum role role;
+    char user[NAME_BYTES];     // "" for nodes
+    char token_id[ID_BYTES];   // "" when local
+    struct node *node;         // ROLE_NODE
+    bool local;
+};
+
+struct api_settings {
+    uv_loop_t *loop;
+    const char *shared_data;  // folder
+    const char *ca_cert_pem, *ca_key_pem;
+    const char *url;          // what others use: "https://10.0.0.1:7420"
+    int64_t started_ms;
+};
+
+struct api { // one per master; the handlers' files read it
+    struct api_settings settings;
+    struct cluster *cluster;
+    struct store *store;
+    struct log_store *logs;
+    struct tokens *tokens;
+    struct idempotency *idempotency;
+    struct waiters *waiters;  // held GETs (jobs, cluster)
+    struct stream *event_streams;
+    struct log_stream *log_streams;
+    bool closing;
+};
+
+#define CALL_PARAMS 3
+struct call {
+    struct api *api;
+    struct http_request *req;
+    const struct route *route;
+    struct principal who;
+    char params[CALL_PARAMS][256]; // decoded path parameters, in order
+    char idempotency_key[80];      // "" = none; a digest
+    // ROUTE_STREAM_BODY only: set by the handler, which is called when the headers are in.
+    void (*body_end)(struct call *call);  // the body is complete: answer
+    void (*body_gone)(struct call *call); // the client went away: free ctx
+    void *ctx;
+};
+// ROUTE_STREAM_BODY only: the call was answered before its body's end; frees it.
+void call_end(struct call *call);
+
+enum route_flags {
+    ROUTE_MUTATES = 1,  // refused while the store is down; Idempotency-Key honoured
+    ROUTE_STREAM_BODY = 2, // `begin` of the handler takes the body itself
+};
+struct route {
+    const char *method;
+    const char *pattern; // "/v1/jobs/{j}:stop"; "{path...}" last takes the rest
+    enum role role;
+    int flags;
+    void (*handler)(struct call *call);
+    size_t body_limit;   // 0 = none expected
+};
+extern const struct route api_routes[]; // ends with method NULL
+
+// The http_server's handlers; userdata = the api.
+extern const struct http_handlers api_http_handlers;
+
+// --- answers; each ends the call (the struct is the router's) ---
+void api_problem(struct call *call, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
+// problem+json with the given members added (takes `extra`, may be NULL).
+void api_problem_with(struct call *call, int status, json_t *extra, const char *fmt, ...) PRINTF_LIKE(4, 5);
+// Now, whatever is pending (health, metrics, agents' refusals). Takes body.
+void api_reply_now(struct call *call, int status, json_t *body);
+// A read: what it shows is durable when it leaves. Takes body.
+void api_reply(struct call *call, int status, json_t *body);
+// A change: answered when durable; stored with the call's idempotency key in the same batch. Takes body.
+void api_reply_changed(struct call *call, int status, json_t *body);
+// A -errno of a verb as the fitting status.
+void api_reply_error(struct call *call, int code, const struct err *e);
+
+// The JSON body, an object. Answers the problem itself and returns NULL when it is none. Caller owns it.
+json_t *api_body(struct call *call);
+// ?limit= (1..1000, default 100). Answers 400 itself and returns -1.
+int api_limit(struct call *call);
+// {items, next, total}; takes items.
+json_t *api_list(json_t *items, const char *next, size_t total);
+
+// Whose jobs the caller may see and touch: NULL = everybody's.
+const char *api_job_scope(const struct call *call);
+// The job of parameter 0, or answers 404.
+struct job *api_job(struct call *call);
+
+// Held GETs: runs `ready` after each durable event until it returns true or the time is over (then once with last = true, which must
+// answer) or the client is gone (never called again). ctx is freed with free() at the end.
+void api_hold(struct call *call, int64_t wait_ms, bool (*ready)(struct call *call, void *ctx, bool last), void *ctx);
+// At closing: each ends or answers what it holds.
+void api_release_held(struct api *a);
+void events_release(struct api *a);
+void logs_release(struct api *a);
+
+// Whose answer leaves later: a request that may be gone by then. Used by api.c, agents.c.
+struct parked {
+    struct http_request *req; // NULL once the client is gone
+};
+void parked_init(struct parked *p, struct http_request *req);

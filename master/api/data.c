@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+// /v1/data: files of the cluster's shared data folder. A PUT goes to a temporary file beside the target and takes its place when it is whole
+// and its digest is right. Paths are walked by openat2 beneath the folder: no "..", no link leads out of it.
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "common/id.h"
+#include "master/api/handlers.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <openssl/evp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define LIST_MAX 10000
+#define DEPTH_MAX 32
+
+static int open_beneath(int dir, const char *path, int flags, mode_t mode)
+{
+    struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC, .mode = mode, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+    return fd < 0 ? -errno : (int)fd;
+}
+
+static int root(const struct call *call)
+{
+    int fd = open(call->api->settings.shared_data, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+static bool path_ok(const char *path)
+{
+    if (path[0] == '/' || path[0] == '\0' || strstr(path, "//") || path[strlen(path) - 1] == '/')
+        return false;
+    for (const char *p = path; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL) {
+        size_t n = strcspn(p, "/");
+        if ((n == 1 && p[0] == '.') || (n == 2 && p[0] == '.' && p[1] == '.'))
+            return false;
+    }
+    return true;
+}
+
+static void problem_errno(struct call *call, int r, const char *path)
+{
+    int status = r == -ENOENT || r == -ENOTDIR ? 404 : r == -ENOSPC || r == -EDQUOT ? 507 : r == -EXDEV || r == -EACCES ? 403 :
+                 r == -ENOTEMPTY || r == -EISDIR || r == -EEXIST ? 409 : r == -ENAMETOOLONG ? 400 : 500;
+    api_problem(call, status, "%.200s: %s", path, r == -EXDEV ? "leads out of the shared data" : strerror(-r));
+}
+
+// Opens the folder of `path`, making what is missing; *ret_leaf points at its last part.
+static int open_parent(int dir, const char *path, const char **ret_leaf)
+{
+    char part[256];
+    int fd = dup(dir);
+    while (fd >= 0) {
+        const char *slash = strchr(path, '/');
+        if (!slash)
+            break;
+        (void)snprintf(part, sizeof(part), "%.*s", (int)(slash - path), path);
+        if (mkdirat(fd, part, 0775) < 0 && errno != EEXIST) {
+            int r = -errno;
+            (void)close(fd);
+            return r;
+        }
+        int next = open_beneath(fd, part, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+        (void)close(fd);
+        fd = next;
+        path = slash + 1;
+    }
+    *ret_leaf = path;
+    return fd;
+}
+
+struct upload {
+    int dir, fd;
+    char temp[64];
+    char leaf[256];
+    mode_t mode;
+    char digest[80]; // wanted, "" = none given
+    EVP_MD_CTX *hash;
+    uint64_t size;
+};
+
+static void upload_free(struct upload *u, bool remove)
+{
+    if (u->fd >= 0)
+        (void)close(u->fd);
+    if (remove && u->dir >= 0)
+        (void)unlinkat(u->dir, u->temp, 0);
+    if (u->dir >= 0)
+        (void)close(u->dir);
+    EVP_MD_CTX_free(u->hash);
+    free(u);
+}
+
+static void upload_gone(struct call *call)
+{
+    upload_free(call->ctx, true);
+}
+
+static int write_all(int fd, const char *data, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+static int upload_chunk(struct http_request *req, const char *data, size_t len, void *userdata)
+{
+    struct call *call = http_request_data(req);
+    struct upload *u = call->ctx;
+    (void)userdata;
+    int r = write_all(u->fd, data, len);
+    if (r == 0 && EVP_DigestUpdate(u->hash, data, len) != 1)
+        r = -ENOMEM;
+    u->size += len;
+    if (r == 0)
+        return 0;
+    problem_errno(call, r, call->params[0]);
+    upload_free(u, true);
+    call_end(call);
+    return r;
+}
+
+static void hex_digest(struct upload *u, char out[80])
+{
+    unsigned char md[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    (void)EVP_DigestFinal_ex(u->hash, md, &n);
+    (void)snprintf(out, 80, "sha256:");
+    for (unsigned i = 0; i < n && i < 32; i++)
+        (void)snprintf(out + 7 + (size_t)i * 2, 3, "%02x", md[i]);
+}
+
+static void upload_end(struct call *call)
+{
+    char digest[80];
+    struct upload *u = call->ctx;
+    hex_digest(u, digest);
+    if (u->digest[0] && strcasecmp(u->digest, digest) != 0) {
+        api_problem(call, 422, "%.200s: the bytes that arrived have %s, not the %s that was announced: nothing was changed",
+                    call->params[0], digest, u->digest);
+        upload_free(u, true);
+        return;
+    }
+    if (fchmod(u->fd, u->mode) < 0 || fsync(u->fd) < 0 || renameat(u->dir, u->temp, u->dir, u->leaf) < 0 || fsync(u->dir) < 0) {
+        problem_errno(call, -errno, call->params[0]);
+        upload_free(u, true);
+        return;
+    }
+    json_t *j = json_object();
+    json_put_str(j, "path", call->params[0]);
+    json_put_i64(j, "size", (json_int_t)u->size);
+    json_put_str(j, "digest", digest);
+    upload_free(u, false);
+    api_reply_now(call, 201, j);
+}
+
+static int upload_open(struct call *call, struct upload *u)
+{
+    const char *leaf = NULL;
+    char random[17];
+    const char *mode = http_request_header(call->req, "X-Meadow-Mode");
+    const char *digest = http_request_header(call->req, "X-Meadow-Digest");
+    cleanup_close int dir = root(call);
+    if (dir < 0)
+        return dir;
+    u->mode = mode ? (mode_t)(strtoul(mode, NULL, 8) & 0777) : 0644;
+    (void)snprintf(u->digest, sizeof(u->digest), "%s", digest ? digest : "");
+    u->dir = open_parent(dir, call->params[0], &leaf);
+    if (u->dir < 0)
+        return u->dir;
+    (void)snprintf(u->leaf, sizeof(u->leaf), "%s", leaf);
+    if (id_random(random, 16) < 0)
+        return -EIO;
+    (void)snprintf(u->temp, sizeof(u->temp), ".meadow-upload-%s", random);
+    u->fd = openat(u->dir, u->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (u->fd < 0)
+        return -errno;
+    u->hash = EVP_MD_CTX_new();
+    return u->hash && EVP_DigestInit_ex(u->hash, EVP_sha256(), NULL) == 1 ? 0 : -ENOMEM;
+}
+
+void data_put(struct call *call)
+{
+    struct upload *u = calloc(1, sizeof(*u));
+    int r = u ? 0 : -ENOMEM;
+    if (r == 0) {
+        u->dir = u->fd = -1;
+        if (!path_ok(call->params[0])) {
+            api_problem(call, 400, "%.200s: not a path below the shared data", call->params[0]);
+            upload_free(u, false);
+            call_end(call);
+            return;
+        }
+        r = upload_open(call, u);
+    }
+    if (r < 0) {
+        problem_errno(call, r, call->params[0]);
+        if (u)
+            upload_free(u, u->fd >= 0);
+        call_end(call);
+        return;
+    }
+    call->ctx = u;
+    call->body_end = upload_end;
+    call->body_gone = upload_gone;
+    http_request_stream_body(call->req, upload_chunk);
+}
+
+void data_get(struct call *call)
+{
+    struct stat st;
+    cleanup_close int dir = root(call);
+    int fd = dir < 0 ? dir : !path_ok(call->params[0]) ? -ENOENT : open_beneath(dir, call->params[0], O_RDONLY | O_NONBLOCK, 0);
+    if (fd < 0) {
+        problem_errno(call, fd, call->params[0]);
+        return;
+    }
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        (void)close(fd);
+        api_problem(call, 409, "%.200s: not a regular file; list it with ?path=", call->params[0]);
+        return;
+    }
+    http_respond_file(call->req, 200, "application/octet-stream", fd, 0, (uint64_t)st.st_size);
+}
+
+static void list_into(int dir, const char *prefix, json_t *items, int depth)
+{
+    DIR *d = fdopendir(dir);
+    if (!d) {
+        (void)close(dir);
+        return;
+    }
+    const struct dirent *x;
+    while ((x = readdir(d)) && json_array_size(items) < LIST_MAX) {
+        struct stat st;
+        char path[1024];
+        if (strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0 || strncmp(x->d_name, ".meadow-upload-", 15) == 0)
+            continue;
+        if (fstatat(dirfd(d), x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "%s%s%s", prefix, prefix[0] ? "/" : "", x->d_name);
+        if (S_ISDIR(st.st_mode)) {
+            int sub = open_beneath(dirfd(d), x->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+            if (sub >= 0 && depth < DEPTH_MAX)
+                list_into(sub, path, items, depth + 1);
+            else if (sub >= 0)
+                (void)close(sub);
+            continue;
+        }
+        json_t *j = json_object();
+        json_put_str(j, "path", path);
+        json_put_i64(j, "size", st.st_size);
+        json_put_i64(j, "mode", st.st_mode & 0777);
+        json_put_time(j, "mtime", (int64_t)st.st_mtim.tv_sec * 1000);
+        (void)json_array_append_new(items, j);
+    }
+    (void)closedir(d);
+}
+
+void data_list(struct call *call)
+{
+    const char *path = http_request_query(call->req, "path");
+    cleanup_close int dir = root(call);
+    bool all = !path || path[0] == '\0';
+    if (!all && !path_ok(path)) {
+        api_problem(call, 400, "path: %.200s is not a path below the shared data", path);
+        return;
+    }
+    int fd = dir < 0 ? dir : open_beneath(dir, all ? "." : path, O_RDONLY | O_DIRECTORY, 0);
+    if (fd < 0) {
+        problem_errno(call, fd, all ? "shared data" : path);
+        return;
+    }
+    json_t *items = json_array();
+    list_into(fd, all ? "" : path, items, 0);
+    api_reply_now(call, 200, api_list(items, NULL, json_array_size(items)));
+}
+
+void data_delete(struct call *call)
+{
+    const char *path = call->params[0];
+    const char *slash = strrchr(path, '/');
+    char parent[256];
+    cleanup_close int dir = root(call);
+    (void)snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+    cleanup_close int fd = dir < 0 ? dir : !path_ok(path) ? -ENOENT : open_beneath(dir, parent, O_RDONLY | O_DIRECTORY, 0);
+    const char *leaf = slash ? slash + 1 : path;
+    if (fd < 0 || (unlinkat(fd, leaf, 0) < 0 && (errno != EISDIR || unlinkat(fd, leaf, AT_REMOVEDIR) < 0))) {
+        problem_errno(call, fd < 0 ? fd : -errno, path);
+        return;
+    }
+    json_t *j = json_object();
+    json_put_str(j, "path", path);
+    json_put_bool(j, "deleted", true);
+    api_reply_now(call, 200, j);
+}

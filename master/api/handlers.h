@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// People's routes, as routes.c lists them. Every one answers its call exactly once, now or later.
+#pragma once
+
+#include "master/api/api.h"
+
+// jobs.c
+void jobs_submit(struct call *call);
+void jobs_validate(struct call *call);
+void jobs_list(struct call *call);
+void jobs_show(struct call *call);
+void jobs_stop(struct call *call);
+void jobs_delete(struct call *call);
+void jobs_tasks(struct call *call);
+void jobs_explain(struct call *call);
+// logs.c
+void logs_get(struct call *call);
+// nodes.c
+void nodes_list(struct call *call);
+void nodes_show(struct call *call);
+void nodes_drain(struct call *call);
+void nodes_resume(struct call *call);
+// events.c
+void events_get(struct call *call);
+// system.c
+void system_health(struct call *call);
+void system_ready(struct call *call);
+void system_version(struct call *call);
+void system_cluster(struct call *call);
+void system_ca(struct call *call);
+// metrics.c
+void metrics_get(struct call *call);
+// access.c
+void access_token_create(struct call *call);
+void access_token_list(struct call *call);
+void access_token_revoke(struct call *call);
+void access_join_token_create(struct call *call);
+// data.c
+void data_put(struct call *call);
+void data_get(struct call *call);
+void data_list(struct call *call);
+void data_delete(struct call *call);

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+// /v1/jobs: submit, check, list, show, stop, delete, tasks, explain.
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "common/units.h"
+#include "master/api/handlers.h"
+#include "master/scheduler/plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define WAIT_MAX_MS 300000
+
+static json_t *problems_json(const struct job_problems *p)
+{
+    json_t *a = json_array();
+    for (size_t i = 0; i < p->count; i++) {
+        json_t *x = json_object();
+        json_put_str(x, "path", p->items[i].path);
+        if (p->items[i].line)
+            json_put_i64(x, "line", p->items[i].line);
+        if (p->items[i].column)
+            json_put_i64(x, "column", p->items[i].column);
+        json_put_str(x, "message", p->items[i].message);
+        (void)json_array_append_new(a, x);
+    }
+    return a;
+}
+
+static json_t *warnings_json(const struct job_warnings *w)
+{
+    json_t *a = json_array();
+    for (size_t i = 0; i < w->count; i++)
+        (void)json_array_append_new(a, json_string(w->items[i]));
+    return a;
+}
+
+static const char *body_format(struct call *call)
+{
+    const char *type = http_request_header(call->req, "Content-Type");
+    if (!type || strncasecmp(type, "application/json", 16) == 0 || strncasecmp(type, "application/x-www-form-urlencoded", 33) == 0)
+        return "json";
+    if (strncasecmp(type, "application/yaml", 16) == 0 || strncasecmp(type, "application/x-yaml", 18) == 0 ||
+        strncasecmp(type, "text/yaml", 9) == 0)
+        return "yaml";
+    api_problem(call, 415, "Content-Type: expected application/json or application/yaml, found %.80s", type);
+    return NULL;
+}
+
+// The spec in the body, or answers the problem and returns NULL. *warnings is the caller's in either case.
+static struct job_spec *read_spec(struct call *call, struct job_warnings *warnings)
+{
+    struct err e = {""};
+    struct job_problems problems = {0};
+    struct job_spec *spec = NULL;
+    size_t len;
+    const char *text = http_request_body(call->req, &len);
+    const char *format = body_format(call);
+
+    if (!format)
+        return NULL;
+    int r = job_spec_parse(text, len, format, http_request_query(call->req, "name"), &spec, &problems, warnings, &e);
+    if (r == -EINVAL) {
+        json_t *extra = json_object();
+        json_put(extra, "errors", problems_json(&problems));
+        json_put(extra, "warnings", warnings_json(warnings));
+        api_problem_with(call, 422, extra, "the job file has %zu mistake%s", problems.count + problems.more,
+                         problems.count + problems.more == 1 ? "" : "s");
+    } else if (r < 0) {
+        api_reply_error(call, r, &e);
+    }
+    job_problems_free(&problems);
+    return r < 0 ? NULL : spec;
+}
+
+void jobs_submit(struct call *call)
+{
+    struct err e = {""};
+    struct job_warnings warnings = {0};
+    struct job *j = NULL;
+    struct job_spec *spec = read_spec(call, &warnings);
+    if (spec) {
+        int r = cluster_job_submit(call->api->cluster, spec, call->who.user, &j, &e);
+        if (r < 0) {
+            job_spec_free(spec);
+            api_reply_error(call, r, &e);
+        } else {
+            char location[64];
+            json_t *view = job_view(j, false);
+            json_put(view, "warnings", warnings_json(&warnings));
+            (void)snprintf(location, sizeof(location), "/v1/jobs/%s", j->id);
+            http_respond_header(call->req, "Location", location);
+            api_reply_changed(call, 201, view);
+        }
+    }
+    job_warnings_free(&warnings);
+}
+
+void jobs_validate(struct call *call)
+{
+    struct job_warnings warnings = {0};
+    struct job_spec *spec = read_spec(call, &warnings);
+    if (spec) {
+        json_t *j = json_object();
+        json_put(j, "spec", job_spec_to_json(spec));
+        json_put(j, "warnings", warnings_json(&warnings));
+        api_reply(call, 200, j);
+        job_spec_free(spec);
+    }
+    job_warnings_free(&warnings);
+}
+
+struct filter {
+    int state;      // an enum job_state, -1 = all, -2 = live, -3 = over
+    const char *user;
+};
+
+static bool filter_read(struct call *call, struct filter *f)
+{
+    enum job_state s;
+    const char *state = http_request_query(call->req, "state");
+    f->user = http_request_query(call->req, "user");
+    f->state = -1;
+    if (!state || strcmp(state, "all") == 0)
+        return true;
+    if (strcmp(state, "live") == 0)
+        f->state = -2;
+    else if (strcmp(state, "over") == 0)
+        f->state = -3;
+    else if (job_state_from_string(state, &s) == 0)
+        f->state = (int)s;
+    else {
+        api_problem(call, 400, "state: expected live, over, all or a job state, found \"%.40s\"", state);
+        return false;
+    }
+    return true;
+}
+
+static bool filter_passes(const struct filter *f, const struct job *j)
+{
+    bool over = j->state >= JOB_SUCCEEDED;
+    if (f->user && strcmp(f->user, j->user) != 0)
+        return false;
+    return f->state == -1 || (f->state == -2 && !over) || (f->state == -3 && over) || f->state == (int)j->state;
+}
+
+static size_t filter_total(const struct cluster *c, const struct filter *f)
+{
+    size_t n = 0;
+    for (int s = 0; s < JOB_STATE_MAX; s++)
+        if (f->state == -1 || f->state == s || (f->state == -2 && s < JOB_SUCCEEDED) || (f->state == -3 && s >= JOB_SUCCEEDED))
+            n += cluster_job_count_in(c, (enum job_state)s);
+    return n;
+}
+
+// Newest first; `after` is the id of the last one of the page before.
+void jobs_list(struct call *call)
+{
+    struct cluster *c = call->api->cluster;
+    struct filter f;
+    int limit = api_limit(call);
+    const char *after = http_request_query(call->req, "after");
+    if (limit < 0 || !filter_read(call, &f))
+        return;
+    struct job *j = cluster_jobs_newest(c);
+    if (after) {
+        j = cluster_job_by_id(c, after);
+        if (!j) {
+            api_problem(call, 400, "after: there is no job %.40s (any more): begin again without it", after);
+            return;
+        }
+        j = cluster_job_older(c, j);
+    }
+    json_t *items = json_array();
+    const char *next = NULL;
+    size_t matched = 0;
+    const char *last = NULL;
+    for (; j; j = cluster_job_older(c, j)) {
+        if (!filter_passes(&f, j))
+            continue;
+        if ((int)matched == limit) {
+            next = last;
+            break;
+        }
+        matched++;
+        last = j->id;
+        (void)json_array_append_new(items, job_view(j, false));
+    }
+    api_reply(call, 200, api_list(items, next, f.user ? matched : filter_total(c, &f)));
+}
+
+struct show_wait {
+    char id[ID_BYTES];
+};
+
+static bool show_ready(struct call *call, void *ctx, bool last)
+{
+    const struct show_wait *w = ctx;
+    struct job *j = cluster_job_by_id(call->api->cluster, w->id);
+    if (!j) {
+        api_problem(call, 404, "the job was deleted");
+        return true;
+    }
+    if (!last && j->state < JOB_SUCCEEDED)
+        return false;
+    api_reply(call, 200, job_view(j, true));
+    return true;
+}
+
+void jobs_show(struct call *call)
+{
+    struct err e = {""};
+    int64_t wait_ms = 0;
+    const char *wait = http_request_query(call->req, "wait");
+    struct job *j = api_job(call);
+    if (!j)
+        return;
+    if (wait && (units_parse_duration(wait, &wait_ms, &e) < 0 || wait_ms > WAIT_MAX_MS)) {
+        api_problem(call, 400, "wait: expected a duration up to 5m (%s)", e.text);
+        return;
+    }
+    if (wait_ms == 0 || j->state >= JOB_SUCCEEDED) {
+        api_reply(call, 200, job_view(j, true));
+        return;
+    }
+    struct show_wait *w = calloc(1, sizeof(*w));
+    if (!w) {
+        api_problem(call, 503, "out of memory");
+        return;
+    }
+    memcpy(w->id, j->id, sizeof(w->id));
+    api_hold(call, wait_ms, show_ready, w);
+}
+
+// The caller may change this job, or answers why not.
+static bool may_change(struct call *call, const struct job *j)
+{
+    const char *scope = api_job_scope(call);
+    if (!scope || strcmp(scope, j->user) == 0)
+        return true;
+    api_problem(call, 403, "job %s belongs to %s: this needs the role operator", j->id, j->user);
+    return false;
+}
+
+void jobs_stop(struct call *call)
+{
+    char reason[128];
+    struct job *j = api_job(call);
+    if (!j || !may_change(call, j))
+        return;
+    (void)snprintf(reason, sizeof(reason), "stopped by %s", call->who.user);
+    cluster_job_stop(call->api->cluster, j, call->who.user, reason);
+    api_reply_changed(call, 200, job_view(j, false));
+}
+
+void jobs_delete(struct call *call)
+{
+    struct err e = {""};
+    struct job *j = api_job(call);
+    if (!j || !may_change(call, j))
+        return;
+    json_t *body = json_object();
+    json_put_str(body, "id", j->id);
+    json_put_bool(body, "deleted", true);
+    int r = cluster_job_delete(call->api->cluster, j, call->who.user, &e);
+    if (r < 0) {
+        json_decref(body);
+        api_reply_error(call, r, &e);
+        return;
+    }
+    api_reply_changed(call, 200, body);
+}
+
+void jobs_tasks(struct call *call)
+{
+    struct job *j = api_job(call);
+    int limit = j ? api_limit(call) : -1;
+    if (limit < 0)
+        return;
+    const char *after = http_request_query(call->req, "after");
+    char *end = NULL;
+    long from = after ? strtol(after, &end, 10) : 0;
+    if (after && (*end || from < 0)) {
+        api_problem(call, 400, "after: expected the `next` of an earlier answer, found \"%.40s\"", after);
+        return;
+    }
+    json_t *items = json_array();
+    long i = from;
+    for (; i < j->n_tasks && i < from + limit; i++)
+        (void)json_array_append_new(items, task_view(&j->tasks[i]));
+    char next[24];
+    (void)snprintf(next, sizeof(next), "%ld", i);
+    api_reply(call, 200, api_list(items, i < j->n_tasks ? next : NULL, (size_t)j->n_tasks));
+}
+
+static json_t *explanation_json(struct cluster *c, const struct plan_explanation *x)
+{
+    json_t *blockers = json_array();
+    for (size_t i = 0; i < x->n_blockers; i++) {
+        json_t *b = json_object();
+        json_put_str(b, "resource", x->blockers[i].what);
+        json_put_i64(b, "nodes", x->blockers[i].nodes);
+        json_put_i64(b, "short_by", x->blockers[i].short_by);
+        (void)json_array_append_new(blockers, b);
+    }
+    json_t *nodes = json_array();
+    size_t i = 0;
+    for (const struct node *n = cluster_nodes(c); n && i < x->n_reasons; n = n->hh.next, i++) {
+        json_t *o = json_object();
+        json_t *reasons = json_array();
+        if (x->reasons[i].text[0])
+            (void)json_array_append_new(reasons, json_string(x->reasons[i].text));
+        json_put_str(o, "node", n->name);
+        json_put(o, "reasons", reasons);
+        (void)json_array_append_new(nodes, o);
+    }
+    json_t *j = json_object();
+    json_put_str(j, "summary", x->summary);
+    json_put(j, "blockers", blockers);
+    json_put(j, "nodes", nodes);
+    return j;
+}
+
+// Waiting jobs that are looked at before this one.
+static json_t *ahead(struct cluster *c, const struct job *of)
+{
+    json_t *a = json_array();
+    for (const struct job *j = cluster_queue(c); j && json_array_size(a) < 100; j = j->queue_next) {
+        bool before = j->spec->priority > of->spec->priority || (j->spec->priority == of->spec->priority && j->order < of->order);
+        if (j != of && before)
+            (void)json_array_append_new(a, json_string(j->id));
+    }
+    return a;
+}
+
+void jobs_explain(struct call *call)
+{
+    struct plan_explanation x = {0};
+    struct cluster *c = call->api->cluster;
+    struct job *j = api_job(call);
+    if (!j)
+        return;
+    int r = cluster_job_explain(c, j, &x);
+    if (r < 0 && r != -EALREADY) {
+        api_problem(call, 503, "out of memory");
+        return;
+    }
+    json_t *body = r == 0 ? explanation_json(c, &x) : json_object();
+    if (r < 0) {
+        json_put_str(body, "summary", j->state >= JOB_SUCCEEDED ? "the job is over" : "nothing of this job waits for a place");
+        json_put(body, "blockers", json_array());
+        json_put(body, "nodes", json_array());
+    }
+    json_put_str(body, "job", j->id);
+    json_put_str(body, "state", job_state_to_string(j->state));
+    json_put_time(body, "since", j->submitted_ms);
+    json_put(body, "ahead", ahead(c, j));
+    plan_explanation_free(&x);
+    api_reply(call, 200, body);
+}

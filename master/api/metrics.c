@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// /metrics in the Prometheus text format.
+#include "common/clock.h"
+#include "common/strbuf.h"
+#include "master/api/handlers.h"
+#include "proto/version.h"
+
+static void family(struct strbuf *b, const char *name, const char *type, const char *help)
+{
+    strbuf_printf(b, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+}
+
+static void nodes(struct strbuf *b, struct cluster *c)
+{
+    int counts[NODE_STATE_MAX] = {0};
+    for (const struct node *n = cluster_nodes(c); n; n = n->hh.next)
+        counts[n->state]++;
+    family(b, "meadow_nodes", "gauge", "Nodes by state.");
+    for (int s = 0; s < NODE_STATE_MAX; s++)
+        strbuf_printf(b, "meadow_nodes{state=\"%s\"} %d\n", node_state_to_string((enum node_state)s), counts[s]);
+    family(b, "meadow_node_report_age_seconds", "gauge", "Time since the node was last heard from.");
+    for (const struct node *n = cluster_nodes(c); n; n = n->hh.next)
+        if (n->seen_boot_ms)
+            strbuf_printf(b, "meadow_node_report_age_seconds{node=\"%s\"} %.3f\n", n->name,
+                          (double)(clock_boot_ms() - n->seen_boot_ms) / 1000.0);
+}
+
+static void resource(struct strbuf *b, struct cluster *c, const char *name, const char *help,
+                     int64_t (*total)(const struct resources *r), double scale)
+{
+    char full[64];
+    (void)snprintf(full, sizeof(full), "meadow_node_%s_total", name);
+    family(b, full, "gauge", help);
+    for (const struct node *n = cluster_nodes(c); n; n = n->hh.next)
+        strbuf_printf(b, "%s{node=\"%s\"} %g\n", full, n->name, (double)total(&n->total) * scale);
+    (void)snprintf(full, sizeof(full), "meadow_node_%s_reserved", name);
+    family(b, full, "gauge", "Of that, reserved by tasks.");
+    for (const struct node *n = cluster_nodes(c); n; n = n->hh.next)
+        strbuf_printf(b, "%s{node=\"%s\"} %g\n", full, n->name, (double)total(&n->reserved) * scale);
+}
+
+static int64_t cpu(const struct resources *r)
+{
+    return r->cpu_milli;
+}
+
+static int64_t memory(const struct resources *r)
+{
+    return r->memory;
+}
+
+static int64_t gpu(const struct resources *r)
+{
+    return r->gpu;
+}
+
+void metrics_get(struct call *call)
+{
+    struct strbuf b = {0};
+    struct api *a = call->api;
+    const char *reason;
+    family(&b, "meadow_build_info", "gauge", "Version of this master.");
+    strbuf_printf(&b, "meadow_build_info{version=\"%s\"} 1\n", MEADOW_VERSION);
+    nodes(&b, a->cluster);
+    resource(&b, a->cluster, "cpu_cores", "CPU cores of the node.", cpu, 0.001);
+    resource(&b, a->cluster, "memory_bytes", "Memory of the node.", memory, 1);
+    resource(&b, a->cluster, "gpus", "GPUs of the node.", gpu, 1);
+    family(&b, "meadow_jobs", "gauge", "Jobs by state.");
+    for (int s = 0; s < JOB_STATE_MAX; s++)
+        strbuf_printf(&b, "meadow_jobs{state=\"%s\"} %u\n", job_state_to_string((enum job_state)s),
+                      cluster_job_count_in(a->cluster, (enum job_state)s));
+    family(&b, "meadow_events_total", "counter", "Events so far.");
+    strbuf_printf(&b, "meadow_events_total %lld\n", (long long)cluster_last_event(a->cluster));
+    family(&b, "meadow_store_up", "gauge", "Whether the store takes changes.");
+    strbuf_printf(&b, "meadow_store_up %d\n", store_ok(a->store, &reason) ? 1 : 0);
+    family(&b, "meadow_store_commits_total", "counter", "Durable batches since the cluster was made.");
+    strbuf_printf(&b, "meadow_store_commits_total %lld\n", (long long)store_commit_number(a->store));
+    if (b.failed)
+        api_problem(call, 503, "out of memory");
+    else
+        http_respond(call->req, 200, "text/plain; version=0.0.4", b.data, b.len);
+    strbuf_reset(&b);
+}

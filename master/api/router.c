@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a request to its handler: match the table, find out who asks, check role, store and idempotency, call. 401 comes before 404 and
+// 405, so that nobody learns routes without a token.
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "master/api/api.h"
+#include "master/api/idempotency.h"
+#include "master/api/router.h"
+#include "master/api/tokens.h"
+
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static int hex(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// Percent-decodes one path parameter; no NUL, no control characters.
+static int decode(const char *from, size_t len, char *out, size_t size)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++) {
+        int c = (unsigned char)from[i];
+        if (c == '%') {
+            if (len - i < 3)
+                return -EINVAL;
+            int hi = hex(from[i + 1]), lo = hex(from[i + 2]);
+            if (hi < 0 || lo < 0)
+                return -EINVAL;
+            c = hi * 16 + lo;
+            i += 2;
+        }
+        if (c < 0x20 || c == 0x7f || n + 1 >= size)
+            return -EINVAL;
+        out[n++] = (char)c;
+    }
+    out[n] = '\0';
+    return n ? 0 : -EINVAL;
+}
+
+// Where a parameter ends: at '/', or at the literal text that follows it in the pattern (":stop").
+static size_t param_length(const char *path, const char *rest)
+{
+    size_t len = strcspn(path, "/");
+    size_t suffix = strcspn(rest, "/{");
+    if (suffix == 0) {
+        // "{j}" must not swallow a verb: a ':' belongs to another route.
+        return memchr(path, ':', len) ? 0 : len;
+    }
+    if (len <= suffix || strncmp(path + len - suffix, rest, suffix) != 0)
+        return 0;
+    return len - suffix;
+}
+
+bool router_match(const char *pattern, const char *path, char params[CALL_PARAMS][256])
+{
+    int n = 0;
+    while (*pattern) {
+        if (*pattern != '{') {
+            if (*pattern++ != *path++)
+                return false;
+            continue;
+        }
+        const char *rest = strchr(pattern, '}') + 1;
+        bool all = strncmp(rest - 4, "...", 3) == 0;
+        size_t len = all ? strlen(path) : param_length(path, rest);
+        if (len == 0 || n == CALL_PARAMS || decode(path, len, params[n], sizeof(params[n])) < 0)
+            return false;
+        n++;
+        path += len;
+        pattern = rest;
+    }
+    return *path == '\0';
+}
+
+const struct route *router_find(const struct route *routes, const char *method, const char *path, char params[CALL_PARAMS][256],
+                                char *ret_allow, size_t allow_size)
+{
+    const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
+    ret_allow[0] = '\0';
+    for (const struct route *r = routes; r->method; r++) {
+        if (!router_match(r->pattern, path, params))
+            continue;
+        if (strcmp(r->method, wanted) == 0)
+            return r;
+        size_t len = strlen(ret_allow);
+        (void)snprintf(ret_allow + len, allow_size - len, "%s%s", len ? ", " : "", r->method);
+    }
+    return NULL;
+}
+
+static void local_principal(const struct http_peer *peer, struct principal *who)
+{
+    const struct passwd *pw = getpwuid(peer->uid);
+    who->role = ROLE_ADMIN;
+    who->local = true;
+    if (pw)
+        (void)snprintf(who->user, sizeof(who->user), "%s", pw->pw_name);
+    else
+        (void)snprintf(who->user, sizeof(who->user), "uid-%u", (unsigned)peer->uid);
+}
+
+// False when the caller proved nothing.
+static bool authenticate(struct call *call)
+{
+    const struct http_peer *peer = http_request_peer(call->req);
+    const char *header = http_request_header(call->req, "Authorization");
+    if (header)
+        return strncasecmp(header, "Bearer ", 7) == 0 && tokens_check(call->api->tokens, header + 7, &call->who);
+    if (peer->local) {
+        local_principal(peer, &call->who);
+        return true;
+    }
+    if (peer->has_cert) {
+        call->who.node = cluster_node_by_id(call->api->cluster, peer->cert_cn);
+        call->who.role = ROLE_NODE;
+        return call->who.node != NULL;
+    }
+    return false;
+}
+
+static bool allowed(const struct call *call)
+{
+    if (call->route->role == ROLE_NODE || call->who.role == ROLE_NODE)
+        return call->route->role == call->who.role;
+    return call->who.role >= call->route->role;
+}
+
+static bool store_usable(struct call *call)
+{
+    const char *reason = "";
+    if (!(call->route->flags & ROUTE_MUTATES) || store_ok(call->api->store, &reason))
+        return true;
+    api_problem(call, 503, "the store is not available (%s): nothing was changed; try again when /readyz says ready", reason);
+    return false;
+}
+
+// Everything but the body is known. False when the call is answered.
+static bool admit(struct call *call)
+{
+    char allow[64];
+    const char *path = http_request_path(call->req);
+    call->route = router_find(api_routes, http_request_method(call->req), path, call->params, allow, sizeof(allow));
+    if (call->route && call->route->role == ROLE_OPEN)
+        return true;
+    if (!authenticate(call)) {
+        api_problem(call, 401, "a bearer token is needed (Authorization: Bearer ...), and the one given, if any, is not valid");
+    } else if (!call->route && allow[0]) {
+        http_respond_header(call->req, "Allow", allow);
+        api_problem(call, 405, "%s is not possible on %.200s; possible: %s", http_request_method(call->req), path, allow);
+    } else if (!call->route) {
+        api_problem(call, 404, "no route %.200s", path);
+    } else if (!allowed(call)) {
+        api_problem(call, 403, "this needs the role %s; you have %s", role_to_string(call->route->role),
+                    role_to_string(call->who.role));
+    } else {
+        return store_usable(call);
+    }
+    return false;
+}
+
+static void call_gone(struct http_request *req, void *userdata)
+{
+    struct call *call = userdata;
+    (void)req;
+    if (call->body_gone)
+        call->body_gone(call);
+    free(call);
+}
+
+void call_end(struct call *call)
+{
+    http_request_on_gone(call->req, NULL, NULL);
+    http_request_set_data(call->req, NULL);
+    free(call);
+}
+
+static void begin(struct http_request *req, void *userdata)
+{
+    struct call *call = calloc(1, sizeof(*call));
+    struct call answered = {.api = userdata, .req = req};
+    if (!call) {
+        api_problem(&answered, 503, "out of memory");
+        return;
+    }
+    call->api = userdata;
+    call->req = req;
+    if (!admit(call)) {
+        free(call);
+        return;
+    }
+    http_request_set_data(req, call);
+    http_request_on_gone(req, call_gone, call); // until the body is there
+    if (call->route->flags & ROUTE_STREAM_BODY)
+        call->route->handler(call);
+    else
+        http_request_body_limit(req, call->route->body_limit);
+}
+
+static void ready(struct http_request *req, void *userdata)
+{
+    struct call *call = http_request_data(req);
+    (void)userdata;
+    if (!call)
+        return; // answered while its body was read
+    http_request_on_gone(req, NULL, NULL);
+    if (call->route->flags & ROUTE_STREAM_BODY)
+        call->body_end(call);
+    else if (!(call->route->flags & ROUTE_MUTATES) || idempotency_admit(call->api->idempotency, call))
+        call->route->handler(call);
+    free(call);
+}
+
+const struct http_handlers api_http_handlers = {.begin = begin, .ready = ready};

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of routes. proto/openapi.yaml describes the same set; a test holds the two together.
+#include "master/api/agents.h"
+#include "master/api/handlers.h"
+
+#define KiB 1024u
+#define MiB (1024u * KiB)
+#define AGENT_BODY (16 * MiB)
+
+const struct route api_routes[] = {
+    // method, pattern, role, flags, handler, body limit
+    {"GET", "/healthz", ROLE_OPEN, 0, system_health, 0},
+    {"GET", "/readyz", ROLE_OPEN, 0, system_ready, 0},
+    {"GET", "/metrics", ROLE_VIEWER, 0, metrics_get, 0},
+    {"GET", "/v1/ca", ROLE_OPEN, 0, system_ca, 0},
+    {"GET", "/v1/version", ROLE_OPEN, 0, system_version, 0},
+    {"GET", "/v1/cluster", ROLE_VIEWER, 0, system_cluster, 0},
+
+    {"GET", "/v1/nodes", ROLE_VIEWER, 0, nodes_list, 0},
+    {"GET", "/v1/nodes/{n}", ROLE_VIEWER, 0, nodes_show, 0},
+    {"POST", "/v1/nodes/{n}:drain", ROLE_OPERATOR, ROUTE_MUTATES, nodes_drain, 4 * KiB},
+    {"POST", "/v1/nodes/{n}:resume", ROLE_OPERATOR, ROUTE_MUTATES, nodes_resume, 4 * KiB},
+
+    {"POST", "/v1/jobs", ROLE_USER, ROUTE_MUTATES, jobs_submit, 1 * MiB},
+    {"POST", "/v1/jobs:validate", ROLE_USER, 0, jobs_validate, 1 * MiB},
+    {"GET", "/v1/jobs", ROLE_VIEWER, 0, jobs_list, 0},
+    {"GET", "/v1/jobs/{j}", ROLE_VIEWER, 0, jobs_show, 0},
+    {"DELETE", "/v1/jobs/{j}", ROLE_USER, ROUTE_MUTATES, jobs_delete, 4 * KiB},
+    {"POST", "/v1/jobs/{j}:stop", ROLE_USER, ROUTE_MUTATES, jobs_stop, 4 * KiB},
+    {"GET", "/v1/jobs/{j}/tasks", ROLE_VIEWER, 0, jobs_tasks, 0},
+    {"GET", "/v1/jobs/{j}/explain", ROLE_VIEWER, 0, jobs_explain, 0},
+    {"GET", "/v1/jobs/{j}/logs", ROLE_VIEWER, 0, logs_get, 0},
+
+    {"GET", "/v1/events", ROLE_VIEWER, 0, events_get, 0},
+
+    {"POST", "/v1/tokens", ROLE_ADMIN, ROUTE_MUTATES, access_token_create, 4 * KiB},
+    {"GET", "/v1/tokens", ROLE_ADMIN, 0, access_token_list, 0},
+    {"DELETE", "/v1/tokens/{t}", ROLE_ADMIN, ROUTE_MUTATES, access_token_revoke, 4 * KiB},
+    {"POST", "/v1/join-tokens", ROLE_ADMIN, ROUTE_MUTATES, access_join_token_create, 4 * KiB},
+
+    {"GET", "/v1/data/", ROLE_VIEWER, 0, data_list, 0},
+    {"GET", "/v1/data/{path...}", ROLE_VIEWER, 0, data_get, 0},
+    {"PUT", "/v1/data/{path...}", ROLE_USER, ROUTE_STREAM_BODY, data_put, 0},
+    {"DELETE", "/v1/data/{path...}", ROLE_USER, 0, data_delete, 0},
+
+    {"POST", "/v1/join", ROLE_OPEN, ROUTE_MUTATES, agents_join, 64 * KiB},
+    {"POST", "/v1/agent/sync", ROLE_NODE, 0, agents_sync, AGENT_BODY},
+    {"POST", "/v1/agent/report", ROLE_NODE, 0, agents_report, AGENT_BODY},
+    {"POST", "/v1/agent/logs/{attempt}", ROLE_NODE, 0, agents_logs, 4 * MiB},
+    {0},
+};

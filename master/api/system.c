@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+// Health, readiness, version, the CA, and the cluster at a glance.
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "common/units.h"
+#include "master/api/handlers.h"
+#include "proto/version.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_MAX_MS 120000
+
+void system_health(struct call *call)
+{
+    http_respond(call->req, 200, "text/plain", "ok\n", 3);
+}
+
+void system_ready(struct call *call)
+{
+    const char *reason = "";
+    json_t *j = json_object();
+    bool ok = store_ok(call->api->store, &reason);
+    json_put_bool(j, "ready", ok);
+    json_put_str(j, "reason", ok ? NULL : reason);
+    api_reply_now(call, ok ? 200 : 503, j);
+}
+
+void system_version(struct call *call)
+{
+    json_t *j = json_object();
+    json_put_str(j, "version", MEADOW_VERSION);
+    json_put_i64(j, "protocol", MEADOW_PROTOCOL);
+    api_reply_now(call, 200, j);
+}
+
+void system_ca(struct call *call)
+{
+    const char *pem = call->api->settings.ca_cert_pem;
+    http_respond(call->req, 200, "application/x-pem-file", pem, strlen(pem));
+}
+
+static void add(struct resources *sum, const struct resources *r)
+{
+    sum->cpu_milli += r->cpu_milli;
+    sum->memory += r->memory;
+    sum->gpu += r->gpu;
+}
+
+static json_t *resources_json(const struct resources *r)
+{
+    json_t *j = json_object();
+    json_put_i64(j, "cpu", r->cpu_milli);
+    json_put_i64(j, "memory", r->memory);
+    json_put_i64(j, "gpu", r->gpu);
+    return j;
+}
+
+static void warn(json_t *warnings, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void warn(json_t *warnings, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    if (vsnprintf(text, sizeof(text), fmt, ap) >= 0)
+        (void)json_array_append_new(warnings, json_string(text));
+    va_end(ap);
+}
+
+static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
+{
+    int counts[NODE_STATE_MAX] = {0};
+    struct resources total = {0}, used = {0};
+    json_t *nodes = json_object();
+    for (const struct node *n = cluster_nodes(c); n; n = n->hh.next) {
+        counts[n->state]++;
+        if (n->state == NODE_READY || n->state == NODE_NOT_READY)
+            add(&total, &n->total);
+        add(&used, &n->reserved);
+        if (n->state == NODE_NOT_READY || n->state == NODE_UNREACHABLE)
+            warn(warnings, "node %s is %s: %s", n->name, node_state_to_string(n->state), n->reason);
+    }
+    json_put_i64(nodes, "total", cluster_node_count(c));
+    for (int s = 0; s < NODE_STATE_MAX; s++)
+        json_put_i64(nodes, node_state_to_string((enum node_state)s), counts[s]);
+    json_put(j, "nodes", nodes);
+    struct resources free_now = {total.cpu_milli - used.cpu_milli, total.memory - used.memory, total.gpu - used.gpu};
+    json_t *r = json_object();
+    json_put(r, "total", resources_json(&total));
+    json_put(r, "free", resources_json(&free_now));
+    json_put(r, "used", resources_json(&used));
+    json_put(j, "resources", r);
+}
+
+static json_t *cluster_json(struct call *call)
+{
+    struct cluster *c = call->api->cluster;
+    const char *reason = "";
+    json_t *j = json_object();
+    json_t *warnings = json_array();
+    json_put_str(j, "id", cluster_id(c));
+    json_put_str(j, "name", cluster_name(c));
+    json_put_str(j, "version", MEADOW_VERSION);
+    json_put_str(j, "api", call->api->settings.url);
+    json_put_time(j, "started_at", call->api->settings.started_ms);
+    put_nodes(c, j, warnings);
+    json_t *jobs = json_object();
+    for (int s = 0; s < JOB_STATE_MAX; s++)
+        json_put_i64(jobs, job_state_to_string((enum job_state)s), cluster_job_count_in(c, (enum job_state)s));
+    json_put(j, "jobs", jobs);
+    if (!store_ok(call->api->store, &reason))
+        warn(warnings, "the store is not available: %s", reason);
+    json_put(j, "warnings", warnings);
+    return j;
+}
+
+struct nodes_wait {
+    long nodes;
+};
+
+// ?wait_ready=N&wait=30s: held until N nodes are ready.
+static bool nodes_ready(struct call *call, void *ctx, bool last)
+{
+    const struct nodes_wait *w = ctx;
+    long ready = 0;
+    for (const struct node *n = cluster_nodes(call->api->cluster); n; n = n->hh.next)
+        ready += n->state == NODE_READY;
+    if (!last && ready < w->nodes)
+        return false;
+    api_reply(call, 200, cluster_json(call));
+    return true;
+}
+
+void system_cluster(struct call *call)
+{
+    struct err e = {""};
+    int64_t wait_ms = 0;
+    const char *nodes = http_request_query(call->req, "wait_ready");
+    const char *wait = http_request_query(call->req, "wait");
+    if (!nodes) {
+        api_reply(call, 200, cluster_json(call));
+        return;
+    }
+    struct nodes_wait w = {strtol(nodes, NULL, 10)};
+    if (wait && (units_parse_duration(wait, &wait_ms, &e) < 0 || wait_ms > WAIT_MAX_MS)) {
+        api_problem(call, 400, "wait: expected a duration up to 2m (%s)", e.text);
+        return;
+    }
+    if (nodes_ready(call, &w, wait_ms == 0))
+        return;
+    struct nodes_wait *kept = malloc(sizeof(*kept));
+    if (!kept) {
+        api_problem(call, 503, "out of memory");
+        return;
+    }
+    *kept = w;
+    api_hold(call, wait_ms, nodes_ready, kept);
+}

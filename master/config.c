@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The master's configuration as a table.
+#include "master/config.h"
+
+#include "common/cleanup.h"
+#include "common/config.h"
+#include "common/log.h"
+
+#include <stddef.h>
+
+#define AT(member) offsetof(struct master_config, member)
+
+static const struct config_field fields[] = {
+    {"name", CONFIG_STRING, AT(name), "meadow", 0, 0, false},
+    {"data_dir", CONFIG_STRING, AT(data_dir), "/var/lib/meadow/master", 0, 0, false},
+    {"run_dir", CONFIG_STRING, AT(run_dir), "/run/meadow", 0, 0, false},
+    {"shared_data", CONFIG_STRING, AT(shared_data), "/var/lib/meadow/data", 0, 0, false},
+    {"listen.address", CONFIG_STRING, AT(listen_address), "0.0.0.0", 0, 0, false},
+    {"listen.port", CONFIG_INT, AT(listen_port), "7420", 0, 65535, false},
+    {"socket_group", CONFIG_STRING, AT(socket_group), NULL, 0, 0, false},
+    {"advertise", CONFIG_STRING, AT(advertise), NULL, 0, 0, false},
+    {"names", CONFIG_STRING_LIST, AT(names), NULL, 0, 0, false},
+    {"pid_file", CONFIG_STRING, AT(pid_file), NULL, 0, 0, false},
+    {"redis_server", CONFIG_STRING, AT(redis_server), NULL, 0, 0, false},
+    {"redis_pid_file", CONFIG_STRING, AT(redis_pid_file), NULL, 0, 0, false},
+    {"redis_log", CONFIG_STRING, AT(redis_log), NULL, 0, 0, false},
+    {"sync_interval", CONFIG_DURATION_MS, AT(sync_interval_ms), "2s", 200, 600000, false},
+    {"lease", CONFIG_DURATION_MS, AT(lease_ms), "60s", 1000, 86400000, false},
+    {"default_resources.cpu", CONFIG_CPU, AT(default_cpu), "1", 0, 0, false},
+    {"default_resources.memory", CONFIG_MEMORY, AT(default_memory), "1g", 0, 0, false},
+    {"log_limit", CONFIG_MEMORY, AT(log_limit), "64m", 1 << 20, INT64_C(1) << 40, false},
+    {"max_connections", CONFIG_INT, AT(max_connections), "6000", 10, 1000000, false},
+    {"log_level", CONFIG_STRING, AT(log_level), "info", 0, 0, true},
+};
+
+int master_config_load(const char *path, struct master_config *ret, struct err *e)
+{
+    enum log_level level;
+    struct master_config c = {0};
+    int r = config_load(path, fields, ARRAY_SIZE(fields), &c, e);
+    if (r < 0)
+        return r;
+    if (log_level_from_string(c.log_level, &level) < 0) {
+        r = err_set(e, -EINVAL, "log_level: expected error, warn, info or debug, found \"%.40s\"", c.log_level);
+        master_config_free(&c);
+        return r;
+    }
+    *ret = c;
+    return 0;
+}
+
+void master_config_free(struct master_config *c)
+{
+    config_free(fields, ARRAY_SIZE(fields), c);
+}

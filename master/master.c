@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+// The master's parts and their order. Start: lock and identity, store (loads every record into its owner), then commit queue, cluster,
+// listeners. Stop, in reverse: listeners, held answers, commit queue, cluster, store.
+#include "master/master.h"
+
+#include "common/atomic_file.h"
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/daemon.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "master/api/agents.h"
+#include "master/api/api.h"
+#include "master/api/idempotency.h"
+#include "master/api/tokens.h"
+#include "master/identity.h"
+#include "master/logs/log_store.h"
+
+#include <grp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BODY_LIMIT 65536
+#define EVENT_PAGE 1000
+
+struct master {
+    uv_loop_t *loop;
+    const struct master_config *config;
+    void (*ended)(int result, void *userdata);
+    void *userdata;
+    struct daemon *daemon;
+    int lock;
+    struct identity identity;
+    struct store *store;
+    struct commit *commit;
+    struct cluster *cluster;
+    struct http_server *server;
+    struct api api;
+    int64_t last_event;
+    size_t events_in_page;
+    char url[300];
+    bool started, stopping, failed;
+    int result;
+};
+
+static void close_listeners(struct master *m);
+
+static void fail(struct master *m, int code, const char *what, const struct err *e)
+{
+    log_error("master", "%s: %s", what, e->text);
+    m->result = code;
+    master_stop(m);
+}
+
+// --- names of the server certificate ---
+
+#define NAMES_MAX 64
+
+struct names {
+    char *items[NAMES_MAX + 1];
+    size_t n;
+};
+
+static void names_add(struct names *x, const char *name)
+{
+    for (size_t i = 0; i < x->n; i++)
+        if (strcmp(x->items[i], name) == 0)
+            return;
+    if (x->n < NAMES_MAX && name[0] && (x->items[x->n] = strdup(name)))
+        x->n++;
+}
+
+static void names_collect(const struct master_config *c, struct names *x)
+{
+    char text[256];
+    uv_interface_address_t *addresses = NULL;
+    int count = 0;
+    names_add(x, "localhost");
+    names_add(x, "127.0.0.1");
+    names_add(x, "::1");
+    if (gethostname(text, sizeof(text)) == 0)
+        names_add(x, text);
+    if (c->advertise)
+        names_add(x, c->advertise);
+    if (strcmp(c->listen_address, "0.0.0.0") != 0 && strcmp(c->listen_address, "::") != 0)
+        names_add(x, c->listen_address);
+    for (char **more = c->names; more && *more; more++)
+        names_add(x, *more);
+    if (uv_interface_addresses(&addresses, &count) < 0)
+        return;
+    for (int i = 0; i < count; i++) {
+        int r = addresses[i].address.address4.sin_family == AF_INET6 ?
+                    uv_ip6_name(&addresses[i].address.address6, text, sizeof(text)) :
+                    uv_ip4_name(&addresses[i].address.address4, text, sizeof(text));
+        if (r == 0)
+            names_add(x, text);
+    }
+    uv_free_interface_addresses(addresses, count);
+}
+
+static int open_identity(struct master *m, struct err *e)
+{
+    struct names names = {0};
+    names_collect(m->config, &names);
+    int r = identity_open(m->config->data_dir, (const char *const *)names.items, &m->identity, e);
+    for (size_t i = 0; i < names.n; i++)
+        free(names.items[i]);
+    return r;
+}
+
+// --- listeners ---
+
+static void set_url(struct master *m, uint16_t port)
+{
+    char host[256];
+    const char *name = m->config->advertise;
+    if (!name && strcmp(m->config->listen_address, "0.0.0.0") != 0 && strcmp(m->config->listen_address, "::") != 0)
+        name = m->config->listen_address;
+    if (!name)
+        name = gethostname(host, sizeof(host)) == 0 ? host : "localhost";
+    (void)snprintf(m->url, sizeof(m->url), strchr(name, ':') ? "https://[%s]:%u" : "https://%s:%u", name, port);
+}
+
+static gid_t socket_group(const struct master_config *c)
+{
+    const struct group *g = c->socket_group ? getgrnam(c->socket_group) : NULL;
+    return g ? g->gr_gid : (gid_t)-1;
+}
+
+static int listen_all(struct master *m, struct err *e)
+{
+    char path[128];
+    uint16_t port = 0;
+    const struct http_server_options o = {.loop = m->loop,
+                                          .handlers = &api_http_handlers,
+                                          .userdata = &m->api,
+                                          .body_limit = BODY_LIMIT,
+                                          .header_timeout_ms = 10000,
+                                          .body_timeout_ms = 60000,
+                                          .idle_timeout_ms = 120000,
+                                          .max_connections = (unsigned)m->config->max_connections};
+    const struct tls_server_options tls = {m->identity.server_cert, m->identity.server_key, m->identity.ca_cert};
+    (void)snprintf(path, sizeof(path), "%s/master.sock", m->config->run_dir);
+    int r = http_server_new(&o, &m->server, e);
+    if (r == 0)
+        r = http_server_listen_tls(m->server, m->config->listen_address, (uint16_t)m->config->listen_port, &tls, &port, e);
+    if (r < 0)
+        return r;
+    set_url(m, port);
+    return http_server_listen_unix(m->server, path, 0660, socket_group(m->config), e);
+}
+
+// --- the store's callbacks ---
+
+static void on_record(const char *key, const char *json, size_t len, void *userdata)
+{
+    struct err e = {""};
+    struct master *m = userdata;
+    int r = cluster_load(m->cluster, key, json, len, &e);
+    if (r == -ENOENT)
+        r = tokens_load(m->api.tokens, key, json, len, &e);
+    if (r == -ENOENT)
+        r = idempotency_load(m->api.idempotency, key, json, len, &e);
+    if (r < 0 && r != -ENOENT && !m->failed) {
+        m->failed = true; // one unreadable record must not become a cluster that has forgotten something
+        fail(m, r, "loading the state", &e);
+    }
+}
+
+static void work(struct master *m)
+{
+    struct err e = {""};
+    m->commit = commit_new(m->loop, m->store, cluster_collect, m->cluster);
+    int r = m->commit ? 0 : err_set(&e, -ENOMEM, "out of memory");
+    if (r == 0)
+        r = cluster_start(m->cluster, m->commit, store_epoch(m->store), m->last_event, &e);
+    if (r == 0)
+        r = listen_all(m, &e);
+    if (r < 0) {
+        fail(m, r, "start", &e);
+        return;
+    }
+    m->started = true;
+    log_info("master", "cluster %s (%s): %u jobs, %u nodes, epoch %lld, API at %s", m->config->name, m->identity.id,
+             cluster_job_count(m->cluster), cluster_node_count(m->cluster), (long long)store_epoch(m->store), m->url);
+    daemon_ready(m->daemon, m->url);
+}
+
+static void on_event(int64_t id, const char *json, size_t len, void *userdata)
+{
+    struct master *m = userdata;
+    m->last_event = id;
+    m->events_in_page++;
+    cluster_load_event(m->cluster, id, json, len);
+}
+
+static void next_events(struct master *m);
+
+static void on_events(int result, void *userdata)
+{
+    struct master *m = userdata;
+    struct err e = {""};
+    if (m->stopping)
+        return;
+    if (result < 0) {
+        (void)err_errno(&e, result, "events");
+        fail(m, result, "loading the state", &e);
+    } else if (m->events_in_page == EVENT_PAGE) {
+        next_events(m);
+    } else {
+        work(m);
+    }
+}
+
+static void next_events(struct master *m)
+{
+    struct err e = {""};
+    m->events_in_page = 0;
+    int r = store_read(m->store, "events", m->last_event, EVENT_PAGE, on_event, on_events, m);
+    if (r < 0) {
+        (void)err_errno(&e, r, "events");
+        fail(m, r, "loading the state", &e);
+    }
+}
+
+static void on_ready(int error, const struct err *e, void *userdata)
+{
+    struct master *m = userdata;
+    if (m->stopping)
+        return;
+    if (error < 0)
+        fail(m, error, "store", e);
+    else
+        next_events(m);
+}
+
+static void on_health(bool ok, const char *reason, void *userdata)
+{
+    struct master *m = userdata;
+    if (ok)
+        log_info("store", "available again");
+    else
+        log_warn("store", "not available: %s", reason);
+    daemon_status(m->daemon, ok ? "%s" : "store not available: %s", ok ? m->url : reason);
+}
+
+static void on_lost(const char *reason, void *userdata)
+{
+    struct master *m = userdata;
+    log_error("store", "%s: this master ends", reason);
+    // Nothing may leave this process any more, not even a clean goodbye.
+    (void)m;
+    _exit(EXIT_FAILURE);
+}
+
+static void on_assignment(struct node *node, void *userdata)
+{
+    (void)userdata;
+    agents_wake(node);
+}
+
+static void on_forget_logs(const char *attempt_id, void *userdata)
+{
+    struct master *m = userdata;
+    log_store_delete(m->api.logs, attempt_id);
+}
+
+// --- start ---
+
+static void on_signal(void *userdata)
+{
+    log_info("master", "stopping");
+    master_stop(userdata);
+}
+
+static void on_reload(void *userdata)
+{
+    struct master *m = userdata;
+    daemon_reloading(m->daemon);
+    log_info("master", "configuration is read at start only, but for log_level: restart to apply the rest");
+    daemon_reloaded(m->daemon);
+}
+
+static int prepare_folders(struct master *m, struct err *e)
+{
+    char path[300];
+    const struct master_config *c = m->config;
+    int r = make_dirs(c->data_dir, 0700, e);
+    if (r == 0)
+        r = make_dirs(c->run_dir, 0755, e);
+    if (r == 0)
+        r = make_dirs(c->shared_data, 0755, e);
+    if (r < 0)
+        return r;
+    (void)snprintf(path, sizeof(path), "%s/lock", c->data_dir);
+    r = lock_file(path, &m->lock, e);
+    return r == -EWOULDBLOCK ? err_set(e, r, "%s: another master uses this folder", c->data_dir) : r;
+}
+
+static int make_parts(struct master *m, struct err *e)
+{
+    char logs[300];
+    const struct master_config *c = m->config;
+    const struct cluster_options o = {.loop = m->loop,
+                                      .id = m->identity.id,
+                                      .name = c->name,
+                                      .sync_interval_ms = c->sync_interval_ms,
+                                      .lease_ms = c->lease_ms,
+                                      .log_limit = c->log_limit,
+                                      .default_resources = {c->default_cpu, c->default_memory, 0},
+                                      .assignment_moved = on_assignment,
+                                      .forget_logs = on_forget_logs,
+                                      .userdata = m};
+    (void)snprintf(logs, sizeof(logs), "%s/logs", c->data_dir);
+    m->cluster = cluster_new(&o);
+    m->api = (struct api){.settings = {.loop = m->loop,
+                                       .shared_data = c->shared_data,
+                                       .ca_cert_pem = m->identity.ca_cert,
+                                       .ca_key_pem = m->identity.ca_key,
+                                       .url = m->url,
+                                       .started_ms = clock_real_ms()},
+                          .cluster = m->cluster,
+                          .tokens = m->cluster ? tokens_new(m->cluster) : NULL,
+                          .idempotency = idempotency_new()};
+    if (!m->cluster || !m->api.tokens || !m->api.idempotency)
+        return err_set(e, -ENOMEM, "out of memory");
+    return log_store_open(logs, (uint64_t)c->log_limit, &m->api.logs, e);
+}
+
+static int open_store(struct master *m, struct err *e)
+{
+    const struct master_config *c = m->config;
+    const struct store_options o = {.loop = m->loop,
+                                    .data_dir = c->data_dir,
+                                    .run_dir = c->run_dir,
+                                    .log_path = c->redis_log,
+                                    .pid_path = c->redis_pid_file,
+                                    .server_path = c->redis_server,
+                                    .cluster_id = m->identity.id,
+                                    .ready = on_ready,
+                                    .record = on_record,
+                                    .health = on_health,
+                                    .lost = on_lost,
+                                    .userdata = m};
+    int r = store_open(&o, &m->store, e);
+    m->api.store = m->store;
+    return r;
+}
+
+int master_start(uv_loop_t *loop, const struct master_config *config, void (*ended)(int result, void *userdata), void *userdata,
+                 struct master **ret, struct err *e)
+{
+    struct master *m = calloc(1, sizeof(*m));
+    if (!m)
+        return err_set(e, -ENOMEM, "out of memory");
+    m->loop = loop;
+    m->config = config;
+    m->ended = ended;
+    m->userdata = userdata;
+    m->lock = -1;
+    const struct daemon_options d = {loop, config->pid_file, on_signal, on_reload, m};
+    int r = prepare_folders(m, e);
+    if (r == 0)
+        r = open_identity(m, e);
+    if (r == 0)
+        r = make_parts(m, e);
+    if (r == 0)
+        r = daemon_new(&d, &m->daemon, e);
+    if (r == 0)
+        r = open_store(m, e);
+    if (r < 0) {
+        daemon_close(m->daemon);
+        m->daemon = NULL;
+        master_free(m);
+        return r;
+    }
+    *ret = m;
+    return 0;
+}
+
+// --- stop ---
+
+static void on_store_closed(void *userdata)
+{
+    struct master *m = userdata;
+    daemon_close(m->daemon);
+    m->daemon = NULL;
+    m->ended(m->result, m->userdata);
+}
+
+static void close_store(struct master *m)
+{
+    store_close(m->store, on_store_closed, m);
+}
+
+static void on_cluster_closed(void *userdata)
+{
+    close_store(userdata);
+}
+
+static void on_commit_closed(void *userdata)
+{
+    struct master *m = userdata;
+    cluster_close(m->cluster, on_cluster_closed, m);
+}
+
+static void close_commit(struct master *m)
+{
+    if (m->commit)
+        commit_close(m->commit, on_commit_closed, m);
+    else
+        cluster_close(m->cluster, on_cluster_closed, m);
+}
+
+static void on_server_closed(void *userdata)
+{
+    close_commit(userdata);
+}
+
+// What was accepted is durable before the last connection goes.
+static void on_last_batch(int result, void *userdata)
+{
+    (void)result;
+    close_listeners(userdata);
+}
+
+static void close_listeners(struct master *m)
+{
+    agents_release(&m->api);
+    api_release_held(&m->api);
+    events_release(&m->api);
+    logs_release(&m->api);
+    http_server_close(m->server, on_server_closed, m);
+}
+
+void master_stop(struct master *m)
+{
+    if (m->stopping)
+        return;
+    m->stopping = true;
+    m->api.closing = true;
+    if (!m->server)
+        close_commit(m);
+    else if (!m->commit || commit_then(m->commit, 2000, on_last_batch, m) < 0)
+        close_listeners(m);
+}
+
+void master_free(struct master *m)
+{
+    if (!m)
+        return;
+    tokens_free(m->api.tokens);
+    idempotency_free(m->api.idempotency);
+    if (m->api.logs)
+        log_store_close(m->api.logs);
+    cluster_free(m->cluster);
+    identity_free(&m->identity);
+    if (m->lock >= 0)
+        (void)close(m->lock);
+    free(m);
+}
