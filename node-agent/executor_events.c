@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the runtime tells: engine state, the listing, phases, starts, ends, removals. Each becomes a
+// change of the table; reconcile looks at it in the same loop turn.
+#include "node-agent/executor_internal.h"
+
+#include "common/atomic_file.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void executor_release_slot(struct executor *x, struct task *task)
+{
+    if (!task->has_slot)
+        return;
+    task->has_slot = false;
+    x->starting--;
+    if (x->queue)
+        tasks_touch(x->options.tasks, x->queue);
+}
+
+static void open_logs(struct executor *x, struct task *task, bool resume)
+{
+    if (task->logs_opened)
+        return;
+    task->logs_opened = true;
+    x->options.logs_open(task->status.id, resume, x->options.userdata);
+}
+
+void executor_end(struct executor *x, struct task *task, enum attempt_cause cause,
+                  const char *reason)
+{
+    if (task->status.state == ATTEMPT_ENDED)
+        return;
+    if (!task->logs_opened)
+        task->status.logs = LOGS_COMPLETE; // it never wrote any
+    tasks_end(x->options.tasks, task, cause, reason);
+    executor_release_slot(x, task);
+    if (task->logs_opened)
+        x->options.logs_end(task->status.id, x->options.userdata);
+}
+
+// Takes over what the runtime observed; id, change number and logs stay ours.
+static void observe(struct task *task, const struct attempt_status *seen)
+{
+    struct attempt_status *s = &task->status;
+
+    if (seen->container_id[0])
+        memcpy(s->container_id, seen->container_id, sizeof(s->container_id));
+    if (seen->pid)
+        s->pid = seen->pid;
+    if (seen->started_ms)
+        s->started_ms = seen->started_ms;
+    if (seen->state != ATTEMPT_ENDED)
+        return;
+    s->cause = seen->cause;
+    s->has_exit = seen->has_exit;
+    s->exit_code = seen->exit_code;
+    s->signal = seen->signal;
+    s->oom = seen->oom;
+    s->ended_ms = seen->ended_ms ? seen->ended_ms : clock_real_ms();
+}
+
+static void running(struct executor *x, struct task *task, const struct attempt_status *seen)
+{
+    if (task->status.state == ATTEMPT_ENDED)
+        return;
+    observe(task, seen);
+    executor_release_slot(x, task);
+    if (task->status.state != ATTEMPT_STOPPING)
+        task->status.state = ATTEMPT_RUNNING;
+    (void)snprintf(task->status.reason, sizeof(task->status.reason), "%s", seen->reason);
+    tasks_changed(x->options.tasks, task);
+}
+
+static void ended(struct executor *x, struct task *task, const struct attempt_status *seen)
+{
+    if (task->status.state == ATTEMPT_ENDED)
+        return;
+    observe(task, seen);
+    if (!task->logs_opened)
+        task->status.logs = LOGS_COMPLETE;
+    task->status.state = ATTEMPT_ENDED;
+    (void)snprintf(task->status.reason, sizeof(task->status.reason), "%s", seen->reason);
+    tasks_changed(x->options.tasks, task);
+    executor_release_slot(x, task);
+    if (task->logs_opened)
+        x->options.logs_end(task->status.id, x->options.userdata);
+}
+
+// --- attempts nobody saw the end of --------------------------------------------------------------
+
+// Whether the claim was made since the machine booted; when in doubt, no.
+static bool claimed_this_boot(const struct executor *x, const char *id)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    struct stat st;
+
+    attempt_path(&x->options.dirs, id, "claim.json", path);
+    if (stat(path, &st) < 0)
+        return false;
+    return (int64_t)st.st_mtim.tv_sec * 1000 > clock_real_ms() - clock_boot_ms();
+}
+
+// Without a `started` record the command was never executed, as long as the record can't have been
+// lost with a crash of the machine.
+static bool surely_never_started(const struct executor *x, const struct task *task)
+{
+    pid_t pid;
+    int64_t ms;
+
+    return attempt_started_read(&x->options.dirs, task->status.id, &pid, &ms) == -ENOENT &&
+           claimed_this_boot(x, task->status.id);
+}
+
+// An exit record is the last word on an attempt: meadow-init refuses to begin where one is, and the
+// next agent instance reads the same verdict.
+static void write_verdict(struct executor *x, const char *id, enum attempt_cause cause,
+                          const char *text)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    char line[160];
+    struct err e;
+    long long now = clock_real_ms();
+
+    attempt_path(&x->options.dirs, id, "out", path);
+    if (access(path, F_OK) < 0)
+        return;
+    attempt_path(&x->options.dirs, id, "out/exit", path);
+    int len = snprintf(line, sizeof(line), "0 0 %s %lld %lld %s\n", attempt_cause_to_string(cause),
+                       now, now, text);
+    if (atomic_file_write(path, line, (size_t)len, 0644, &e) < 0)
+        log_warn("executor", "attempt %s: %s", id, e.text);
+}
+
+void executor_end_lost(struct executor *x, struct task *task)
+{
+    bool never = !task->known && surely_never_started(x, task);
+    enum attempt_cause cause = never ? CAUSE_NEVER_STARTED : CAUSE_UNKNOWN;
+    const char *reason = never ? "the agent was interrupted before it started this"
+                               : "gone, and nobody saw how it ended";
+
+    log_warn("executor", "attempt %s: %s", task->status.id, reason);
+    write_verdict(x, task->status.id, cause, reason);
+    if (!never)
+        open_logs(x, task, true);
+    executor_end(x, task, cause, reason);
+}
+
+// --- events --------------------------------------------------------------------------------------
+
+static void on_engine(bool ok, const char *reason, const json_t *info, void *userdata)
+{
+    struct executor *x = userdata;
+    enum engine_state now = ok ? ENGINE_UP : ENGINE_DOWN;
+
+    if (now != x->engine) {
+        if (ok)
+            log_info("executor", "the engine is usable");
+        else
+            log_warn("executor", "the engine is not usable: %s", reason ? reason : "?");
+    }
+    x->engine = now;
+    (void)snprintf(x->engine_reason, sizeof(x->engine_reason), "%s", ok || !reason ? "" : reason);
+    if (info) {
+        json_decref(x->engine_info);
+        x->engine_info = json_deep_copy(info);
+    }
+    for (struct task *task = tasks_first(x->options.tasks); task; task = task->hh.next)
+        tasks_touch(x->options.tasks, task);
+    x->options.node_changed(x->options.userdata);
+}
+
+static void adopt(struct executor *x, const struct runtime_attempt *item)
+{
+    struct task *task = tasks_find(x->options.tasks, item->status.id);
+
+    if (!task)
+        task = tasks_add(x->options.tasks, item->status.id, NULL);
+    if (!task) {
+        log_error("executor", "attempt %s: out of memory", item->status.id);
+        return;
+    }
+    if (task->status.state == ATTEMPT_ENDED)
+        return;
+    bool new_to_us = !task->known;
+    task->claimed = true; // whatever the folder says: it was started
+    open_logs(x, task, true);
+    if (new_to_us)
+        log_info("executor", "attempt %s: adopted, %s", item->status.id,
+                 attempt_state_to_string(item->status.state));
+    if (item->status.state == ATTEMPT_ENDED)
+        ended(x, task, &item->status);
+    else if (new_to_us || task->status.state == ATTEMPT_STARTING)
+        running(x, task, &item->status);
+}
+
+static bool in_list(const char *id, const struct runtime_attempt *items, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(items[i].status.id, id) == 0)
+            return true;
+    return false;
+}
+
+// What ran and is not there any more. A supervisor that lives, or a record it left, will be told of
+// by the runtime.
+static void find_vanished(struct executor *x, const struct runtime_attempt *items, size_t n)
+{
+    struct exit_record record;
+    pid_t pid;
+
+    for (struct task *task = tasks_first(x->options.tasks); task; task = task->hh.next) {
+        const char *id = task->status.id;
+        bool ran =
+            task->known && !task->has_slot &&
+            (task->status.state == ATTEMPT_RUNNING || task->status.state == ATTEMPT_STOPPING);
+        if (!ran || in_list(id, items, n) || attempt_init_alive(&x->options.dirs, id, &pid) ||
+            attempt_exit_read(&x->options.dirs, id, &record, NULL) == 0)
+            continue;
+        executor_end_lost(x, task);
+    }
+}
+
+static void on_listed(const struct runtime_attempt *items, size_t n, void *userdata)
+{
+    struct executor *x = userdata;
+
+    for (size_t i = 0; i < n; i++)
+        adopt(x, &items[i]);
+    find_vanished(x, items, n);
+    x->listed = true;
+    for (struct task *task = tasks_first(x->options.tasks); task; task = task->hh.next)
+        tasks_touch(x->options.tasks, task);
+    x->options.node_changed(x->options.userdata);
+}
+
+static void on_phase(const char *attempt_id, const char *text, void *userdata)
+{
+    struct executor *x = userdata;
+    struct task *task = tasks_find(x->options.tasks, attempt_id);
+
+    if (task && task->status.state == ATTEMPT_STARTING)
+        tasks_set_state(x->options.tasks, task, ATTEMPT_STARTING, text);
+}
+
+static void on_started(const struct attempt_status *status, void *userdata)
+{
+    struct executor *x = userdata;
+    struct task *task = tasks_find(x->options.tasks, status->id);
+
+    if (task)
+        running(x, task, status);
+}
+
+static void on_ended(const struct attempt_status *status, void *userdata)
+{
+    struct executor *x = userdata;
+    struct task *task = tasks_find(x->options.tasks, status->id);
+
+    if (task)
+        ended(x, task, status);
+}
+
+static void on_removed(const char *attempt_id, void *userdata)
+{
+    struct executor *x = userdata;
+    struct task *task = tasks_find(x->options.tasks, attempt_id);
+
+    if (task && task->remove_asked)
+        executor_remove_files(x, task);
+}
+
+const struct runtime_events *executor_runtime_events(void)
+{
+    static const struct runtime_events events = {
+        .engine = on_engine,
+        .listed = on_listed,
+        .phase = on_phase,
+        .started = on_started,
+        .ended = on_ended,
+        .removed = on_removed,
+    };
+    return &events;
+}

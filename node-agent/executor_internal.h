@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared by the executor's files only.
+#pragma once
+
+#include "node-agent/executor.h"
+
+struct executor {
+    struct executor_options options;
+    struct runtime *runtime; // weak
+    enum engine_state engine;
+    char engine_reason[256];
+    json_t *engine_info;
+    bool listed;
+    unsigned starting;
+    struct task *queue;    // ASSIGNED, wait for a slot; in order
+    int64_t lease_zero_ms; // CLOCK_BOOTTIME when the last answered sync was sent; 0 = none yet
+    unsigned works;        // in the thread pool
+    bool closing;
+    void (*closed)(void *userdata);
+    void *closed_userdata;
+};
+
+// executor_work.c: claims and removals, in the thread pool since they wait for the disk.
+void executor_claim(struct executor *x, struct task *task);
+void executor_remove_files(struct executor *x, struct task *task);
+// Results, on the loop:
+void executor_claimed(struct executor *x, struct task *task, int result, const char *why);
+void executor_files_removed(struct executor *x, struct task *task, int result, const char *why);
+void executor_finish_close(struct executor *x);
+
+// executor_lease.c
+bool executor_lease_valid(const struct executor *x, const struct attempt_spec *spec);
+void executor_lease_write(struct executor *x, struct task *task);
+
+// executor_events.c
+void executor_release_slot(struct executor *x, struct task *task);
+void executor_end(struct executor *x, struct task *task, enum attempt_cause cause,
+                  const char *reason);
+// An attempt of an earlier instance of which nothing lives: decides durably how it ended.
+void executor_end_lost(struct executor *x, struct task *task);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Disk work of the executor in libuv's thread pool. A worker reads the task's spec, which nobody
+// changes or frees while the task is pinned; everything else it needs is in its own record.
+#include "node-agent/executor_internal.h"
+
+#include "common/log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum work_kind { WORK_CLAIM, WORK_REMOVE };
+
+struct work {
+    uv_work_t request;
+    struct executor *executor;
+    struct task *task; // pinned
+    struct attempt_dirs dirs;
+    enum work_kind kind;
+    int result;
+    struct err err;
+};
+
+static void work_cb(uv_work_t *request)
+{
+    struct work *w = request->data;
+
+    w->result = w->kind == WORK_CLAIM ? attempt_claim(&w->dirs, w->task->spec, &w->err)
+                                      : attempt_remove(&w->dirs, w->task->status.id, &w->err);
+}
+
+static void done_cb(uv_work_t *request, int status)
+{
+    struct work *w = request->data;
+    struct executor *x = w->executor;
+
+    if (status < 0) {
+        w->result = status;
+        (void)err_set(&w->err, status, "%s", uv_strerror(status));
+    }
+    w->task->pins--;
+    if (w->kind == WORK_CLAIM)
+        executor_claimed(x, w->task, w->result, w->err.text);
+    else
+        executor_files_removed(x, w->task, w->result, w->err.text);
+    free(w);
+    x->works--;
+    executor_finish_close(x);
+}
+
+static int queue_work(struct executor *x, struct task *task, enum work_kind kind)
+{
+    struct work *w = calloc(1, sizeof(*w));
+    if (!w)
+        return -ENOMEM;
+    w->request.data = w;
+    w->executor = x;
+    w->task = task;
+    w->dirs = x->options.dirs;
+    w->kind = kind;
+    int r = uv_queue_work(x->options.loop, &w->request, work_cb, done_cb);
+    if (r < 0) {
+        free(w);
+        return r;
+    }
+    task->pins++;
+    x->works++;
+    return 0;
+}
+
+void executor_claim(struct executor *x, struct task *task)
+{
+    int r = queue_work(x, task, WORK_CLAIM);
+    if (r < 0)
+        executor_claimed(x, task, r, uv_strerror(r));
+}
+
+void executor_remove_files(struct executor *x, struct task *task)
+{
+    int r = queue_work(x, task, WORK_REMOVE);
+    if (r < 0)
+        log_error("executor", "attempt %s: its folders stay: %s", task->status.id, uv_strerror(r));
+}
