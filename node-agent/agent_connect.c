@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's side towards the master: joining, then the two HTTP clients, the sync and the
+// runtime, which needs the node's and the cluster's id. Callbacks translate and delegate.
+#include "node-agent/agent_internal.h"
+
+#include "node-agent/post.h"
+
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "common/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CONNECT_TIMEOUT_MS 5000
+#define LOG_TIMEOUT_MS 30000
+
+// --- joining -------------------------------------------------------------------------------------
+
+static void join_done(const struct identity *joined, bool permanent, const struct err *why,
+                      void *userdata)
+{
+    struct agent *a = userdata;
+    struct err e;
+    int r = 0;
+
+    if (joined)
+        r = identity_store(a->identity, a->options.config->state_dir, joined, &e);
+    else
+        e = *why;
+    join_close(TAKE_PTR(a->join));
+    if (!joined || r < 0) {
+        link_event(a->link, permanent ? LINK_REFUSED : LINK_FAILED, e.text);
+        return;
+    }
+    log_info("join", "joined cluster %s as node %s (%s)", a->identity->cluster_name,
+             a->identity->name, a->identity->node_id);
+    r = agent_connect(a, &e);
+    link_event(a->link, r < 0 ? LINK_FAILED : LINK_JOINED, r < 0 ? e.text : NULL);
+}
+
+void agent_join(struct agent *a)
+{
+    struct err e;
+    struct join_options o = {.loop = a->options.loop,
+                             .master_url = a->options.config->master_url,
+                             .ca_pem = a->pinned_ca,
+                             .token = a->join_token,
+                             .name = a->options.config->name,
+                             .machine_id = a->system.machine_id,
+                             .key_pem = a->identity->key_pem,
+                             .done = join_done,
+                             .userdata = a};
+    int r = join_start(&o, &a->join, &e);
+
+    if (r < 0)
+        link_event(a->link, r == -EACCES || r == -EINVAL ? LINK_REFUSED : LINK_FAILED, e.text);
+}
+
+// --- logs ----------------------------------------------------------------------------------------
+
+static void log_sent(const struct http_result *result, void *userdata)
+{
+    struct log_stream_ship *call = userdata;
+    cleanup_json json_t *body = NULL;
+    int64_t next = -1;
+    int error = result->error;
+
+    if (error == 0 && result->status == 200) {
+        if (json_parse(result->body, result->len, &body, NULL) < 0 ||
+            json_get_i64(body, "next", &next, NULL) < 0 || next < 0)
+            error = -EPROTO;
+    }
+    log_ship_sent(call, error, result->status, next < 0 ? 0 : (uint64_t)next);
+}
+
+static int log_send(const struct log_post *post, struct log_stream_ship *call, void *userdata)
+{
+    static const char *const headers[] = {"Content-Type: application/octet-stream", NULL};
+    struct agent *a = userdata;
+    char path[160];
+    struct err e;
+
+    if (!a->log_client)
+        return -ENOTCONN;
+    (void)snprintf(path, sizeof(path), "/v1/agent/logs/%s?stream=%s&offset=%" PRIu64,
+                   post->attempt_id, log_stream_to_string(post->stream), post->offset);
+    struct http_call_options o = {.method = "POST",
+                                  .path = path,
+                                  .headers = headers,
+                                  .body = post->body ? post->body : "",
+                                  .body_len = post->len,
+                                  .body_fd = -1,
+                                  .timeout_ms = LOG_TIMEOUT_MS,
+                                  .done = log_sent,
+                                  .userdata = call};
+    int r = http_call_start(a->log_client, &o, NULL, &e);
+    if (r < 0)
+        log_debug("logs", "%s", e.text);
+    return r;
+}
+
+static void log_settled(const char *attempt_id, enum logs_state state, void *userdata)
+{
+    struct agent *a = userdata;
+    struct task *task = tasks_find(a->tasks, attempt_id);
+
+    if (!task || task->status.logs == state)
+        return;
+    task->status.logs = state;
+    tasks_changed(a->tasks, task);
+}
+
+int agent_start_logs(struct agent *a, struct err *e)
+{
+    struct log_ship_options o = {.loop = a->options.loop,
+                                 .dirs = a->dirs,
+                                 .send = log_send,
+                                 .settled = log_settled,
+                                 .userdata = a};
+    return log_ship_new(&o, &a->logs, e);
+}
+
+// --- sync ----------------------------------------------------------------------------------------
+
+static json_t *sync_node(void *userdata)
+{
+    struct node_facts facts = agent_facts(userdata);
+    return node_report(&facts);
+}
+
+static json_t *sync_usage(void *userdata)
+{
+    struct agent *a = userdata;
+    struct node_facts facts = agent_facts(a);
+
+    gpu_probe_refresh(a->gpus);
+    return node_usage(&facts, &a->last_cpu, a->runtime->ops->usage(a->runtime));
+}
+
+static bool sync_complete(void *userdata)
+{
+    return executor_listed(((struct agent *)userdata)->executor);
+}
+
+static void sync_answered(struct sync_answer *answer, int64_t sent_boot_ms, void *userdata)
+{
+    struct agent *a = userdata;
+    bool applied = false;
+
+    if (answer->has_assignment &&
+        assignment_apply(a->tasks, answer, a->instance, sync_applied_mut(a->sync), &applied) < 0)
+        log_error("sync", "out of memory: the assignment waits for the next answer");
+    executor_lease(a->executor, sent_boot_ms);
+    agent_wake(a);
+}
+
+static void sync_ended(int result, const char *why, void *userdata)
+{
+    struct agent *a = userdata;
+
+    if (result == 0)
+        link_event(a->link, LINK_ANSWERED, NULL);
+    else
+        link_event(a->link, result == -EACCES ? LINK_REFUSED : LINK_FAILED, why);
+}
+
+static int make_client(struct agent *a, unsigned connections, struct http_client **ret,
+                       struct err *e)
+{
+    struct http_client_options o = {.loop = a->options.loop,
+                                    .base_url = a->options.config->master_url,
+                                    .ca_pem = a->identity->ca_pem,
+                                    .cert_pem = a->identity->cert_pem,
+                                    .key_pem = a->identity->key_pem,
+                                    .connect_timeout_ms = CONNECT_TIMEOUT_MS,
+                                    .max_connections = connections};
+    return http_client_new(&o, ret, e);
+}
+
+static int make_sync(struct agent *a, struct err *e)
+{
+    struct sync_options o = {.tasks = a->tasks,
+                             .client = a->client,
+                             .instance = a->instance,
+                             .boot_id = a->system.boot_id,
+                             .state_dir = a->options.config->state_dir,
+                             .node = sync_node,
+                             .usage = sync_usage,
+                             .inventory_complete = sync_complete,
+                             .answered = sync_answered,
+                             .ended = sync_ended,
+                             .userdata = a};
+    return sync_new(&o, &a->sync) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+static int make_runtime(struct agent *a, struct err *e)
+{
+    const struct agent_config *c = a->options.config;
+    struct runtime_options o = {.loop = a->options.loop,
+                                .events = executor_runtime_events(),
+                                .userdata = a->executor,
+                                .dirs = a->dirs,
+                                .cluster_id = a->identity->cluster_id,
+                                .node_id = a->identity->node_id,
+                                .node_name = a->identity->name,
+                                .init_path = a->options.init_path,
+                                .data_dir = c->data_dir,
+                                .docker_socket = c->docker_socket,
+                                .cgroup_parent = c->cgroup_parent ? c->cgroup_parent : "",
+                                .total_cpu_milli = node_total_cpu_milli(a->options.sysroot)};
+    int r = strcmp(c->runtime, "docker") == 0 ? runtime_docker_new(&o, &a->runtime, e)
+                                              : runtime_process_new(&o, &a->runtime, e);
+    if (r == 0)
+        executor_set_runtime(a->executor, a->runtime);
+    return r;
+}
+
+int agent_connect(struct agent *a, struct err *e)
+{
+    int r = 0;
+
+    if (!a->client)
+        r = make_client(a, 4, &a->client, e);
+    if (r == 0 && !a->log_client)
+        r = make_client(a, LOG_POSTS_MAX, &a->log_client, e);
+    if (r == 0 && !a->sync)
+        r = make_sync(a, e);
+    if (r == 0 && !a->runtime)
+        r = make_runtime(a, e);
+    return r;
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent's context, shared by agent.c, agent_connect.c and status_api.c only.
+#pragma once
+
+#include "node-agent/address.h"
+#include "node-agent/agent.h"
+#include "node-agent/identity.h"
+#include "node-agent/join.h"
+#include "node-agent/link.h"
+#include "node-agent/log_ship.h"
+#include "node-agent/node_report.h"
+#include "node-agent/sync.h"
+
+struct status_api;
+
+struct agent {
+    struct agent_options options;
+    uv_prepare_t turn; // runs before the loop waits, when something woke us
+    char instance[INSTANCE_BYTES];
+    struct hardware_system system;
+    struct attempt_dirs dirs;
+    int lock_fd;
+    bool stopping;
+    char address[ADDRESS_BYTES];
+    struct identity *identity;
+    char *join_token; // NULL = none
+    char *pinned_ca;  // from the configuration; NULL = none
+    struct tasks *tasks;
+    struct executor *executor;
+    struct link *link;
+    struct join *join;
+    struct log_ship *logs;
+    struct gpu_probe *gpus;
+    struct status_api *api;
+    struct cpu_sample last_cpu;
+    // From the moment there is a certificate:
+    struct http_client *client;     // syncs and reports
+    struct http_client *log_client; // logs, which must not be in their way
+    struct sync *sync;
+    struct runtime *runtime;
+};
+
+void agent_wake(struct agent *a); // something is to be done before the loop waits again
+struct node_facts agent_facts(struct agent *a);
+int agent_connect(struct agent *a,
+                  struct err *e) WARN_UNUSED; // once joined: clients, sync, runtime
+void agent_join(struct agent *a);
+int agent_start_logs(struct agent *a, struct err *e) WARN_UNUSED;
