@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What runs attempts: a driver (docker, process) behind one table of functions. Asynchronous on the agent's loop; every
-// outcome arrives by callback, never from inside the call that asked. meadow-init supervises each attempt in
-// both drivers, so attempts outlive the agent.
+// What runs attempts: a driver (docker, process) behind one table of functions. Asynchronous on the
+// agent's loop; every outcome arrives by callback, never from inside the call that asked.
+// meadow-init supervises each attempt in both drivers, so attempts outlive the agent.
 #pragma once
 
 #include "node-agent/attempt_dir.h"
@@ -10,21 +10,23 @@
 struct runtime;
 
 struct runtime_attempt { // what a listing found
-    struct attempt_status status; // id, state RUNNING or ENDED, exit fields, container_id, pid, started_ms, ended_ms
+    struct attempt_status
+        status; // id, state RUNNING or ENDED, exit fields, container_id, pid, started_ms, ended_ms
 };
 
 struct runtime_events {
-    // The engine became usable or not (also once at start). `reason` says why not, for people. `info` is
-    // {name, version, api, ...} for the node report, borrowed.
+    // The engine became usable or not (also once at start). `reason` says why not, for people.
+    // `info` is {name, version, api, ...} for the node report, borrowed.
     void (*engine)(bool ok, const char *reason, const json_t *info, void *userdata);
-    // Everything of this cluster and node that exists now: after start and after each engine reconnect. Attempts of which no
-    // process lives and nothing is known are not in it.
+    // Everything of this cluster and node that exists now: after start and after each engine
+    // reconnect. Attempts of which no process lives and nothing is known are not in it.
     void (*listed)(const struct runtime_attempt *items, size_t n, void *userdata);
     // "pulling image x: 40 %", "creating container", "starting".
     void (*phase)(const char *attempt_id, const char *text, void *userdata);
     // RUNNING: status has pid, container_id, started_ms.
     void (*started)(const struct attempt_status *status, void *userdata);
-    // ENDED, once per attempt and process life: also when a start failed (cause START_FAILED, IMAGE or ENGINE).
+    // ENDED, once per attempt and process life: also when a start failed (cause START_FAILED, IMAGE
+    // or ENGINE).
     void (*ended)(const struct attempt_status *status, void *userdata);
     // After remove: container and whatever the driver kept are gone (or there were none).
     void (*removed)(const char *attempt_id, void *userdata);
@@ -42,19 +44,26 @@ struct runtime_options {
     const char *data_dir;      // shared data on this machine
     const char *docker_socket; // docker only
     const char *cgroup_parent; // "" = the driver's default
-    int64_t total_cpu_milli;   // of the machine as it is, not as configured (engines refuse more than it has)
+    int64_t total_cpu_milli; // of the machine as it is, not as configured (engines refuse more than
+                             // it has)
+    const char *node_address; // docker: what the container's own name resolves to with the host's
+                              // network; NULL = leave it
+    const char *const
+        *gpu_uuids; // docker: by index; a NULL entry is a simulated card, which no engine sees
+    size_t n_gpus;
 };
 
 struct runtime_ops {
     const char *name; // "docker", "process"
-    // The claim exists. Runs it: image, create, start. For an attempt that is there already (same id) it reports what
-    // it found instead of starting a second one.
+    // The claim exists. Runs it: image, create, start. For an attempt that is there already (same
+    // id) it reports what it found instead of starting a second one.
     void (*start)(struct runtime *r, const struct attempt_spec *spec);
-    // Asks it to end: the spec's signal, then SIGKILL after grace. Repeating is harmless; during start it cancels.
-    // grace_ms < 0 = as in the spec.
+    // Asks it to end: the spec's signal, then SIGKILL after grace. Repeating is harmless; during
+    // start it cancels. grace_ms < 0 = as in the spec.
     void (*stop)(struct runtime *r, const char *attempt_id, int64_t grace_ms);
     void (*remove)(struct runtime *r, const char *attempt_id);
-    // CPU ms used and memory bytes now of all attempts, for the report; fills *ret with {"<id>": {cpu_ms, memory}} or {} (owned by caller).
+    // CPU ms used and memory bytes now of all attempts, for the report; fills *ret with {"<id>":
+    // {cpu_ms, memory}} or {} (owned by caller).
     json_t *(*usage)(struct runtime *r);
     // Stops watching (attempts run on) and frees from the loop.
     void (*close)(struct runtime *r, void (*closed)(void *userdata), void *userdata);
@@ -63,5 +72,7 @@ struct runtime {
     const struct runtime_ops *ops;
 };
 
-int runtime_docker_new(const struct runtime_options *o, struct runtime **ret, struct err *e) WARN_UNUSED;
-int runtime_process_new(const struct runtime_options *o, struct runtime **ret, struct err *e) WARN_UNUSED;
+int runtime_docker_new(const struct runtime_options *o, struct runtime **ret,
+                       struct err *e) WARN_UNUSED;
+int runtime_process_new(const struct runtime_options *o, struct runtime **ret,
+                        struct err *e) WARN_UNUSED;

@@ -96,7 +96,7 @@ END_TEST
 START_TEST(stop_sends_the_signal)
     {
         init_start_sh(&run, "--stop-signal 10 --grace 60000",
-                      "trap 'echo bye; exit 3' USR1; echo > up; while :; do sleep 60 & wait; done");
+                      "trap 'echo bye; exit 3' USR1; while :; do sleep 60 & wait; done");
         wait_for_file(run.dir, "started");
         // The trap may not be set yet: the shell's first act shows in its output file.
         wait_for_file(run.dir, "stdout.times");
@@ -109,7 +109,7 @@ END_TEST
 
 START_TEST(stop_kills_after_grace)
     {
-        init_start_sh(&run, "--grace 300", "trap '' TERM; echo > ready; sleep 1000");
+        init_start_sh(&run, "--grace 300", "trap '' TERM; sleep 1000");
         wait_for_file(run.dir, "started");
         int64_t before = clock_mono_ms();
         ck_assert_int_eq(kill(run.pid, SIGTERM), 0);

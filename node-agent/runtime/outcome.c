@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// Status of an attempt from what meadow-init left in its out folder.
+#include "node-agent/runtime/outcome.h"
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+
+static void begin(const char *id, enum attempt_state state, struct attempt_status *ret)
+{
+    *ret = (struct attempt_status){.state = state, .logs = LOGS_OPEN};
+    (void)snprintf(ret->id, sizeof(ret->id), "%s", id);
+}
+
+void outcome_running(const struct attempt_dirs *d, const char *id, struct attempt_status *ret)
+{
+    pid_t pid;
+    int64_t ms;
+    begin(id, ATTEMPT_RUNNING, ret);
+    if (attempt_started_read(d, id, &pid, &ms) == 0)
+        ret->started_ms = ms;
+}
+
+int outcome_ended(const struct attempt_dirs *d, const char *id, struct attempt_status *ret)
+{
+    struct exit_record rec;
+    int r = attempt_exit_read(d, id, &rec, NULL);
+    if (r < 0)
+        return r;
+    begin(id, ATTEMPT_ENDED, ret);
+    ret->cause = rec.cause;
+    ret->exit_code = rec.code;
+    ret->has_exit = true;
+    ret->signal = rec.signal;
+    ret->started_ms = rec.started_ms;
+    ret->ended_ms = rec.ended_ms;
+    (void)snprintf(ret->reason, sizeof(ret->reason), "%s", rec.text);
+    return 0;
+}
+
+void outcome_failed(const struct attempt_dirs *d, const char *id, enum attempt_cause cause,
+                    const char *reason, struct attempt_status *ret)
+{
+    outcome_running(d, id, ret);
+    ret->state = ATTEMPT_ENDED;
+    ret->cause = cause;
+    ret->ended_ms = clock_real_ms();
+    (void)snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
+}
+
+void outcome_mark_oom(struct attempt_status *s)
+{
+    s->oom = true;
+    if (s->cause == CAUSE_EXIT && s->exit_code == 128 + SIGKILL)
+        s->cause = CAUSE_OOM;
+}
+
+void outcome_init_text(const struct attempt_dirs *d, const char *id, const char *fallback,
+                       char *out, size_t size)
+{
+    char path[ATTEMPT_PATH_BYTES], text[200];
+    attempt_path(d, id, "out/init.log", path);
+    cleanup_close int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    (void)snprintf(out, size, "%s", text[0] ? text : fallback);
+}
+
+void outcome_write_stop(const struct attempt_dirs *d, const char *id, int64_t grace_ms)
+{
+    char path[ATTEMPT_PATH_BYTES], text[32] = "\n";
+    attempt_path(d, id, "out/stop", path);
+    if (grace_ms >= 0)
+        (void)snprintf(text, sizeof(text), "%" PRId64 "\n", grace_ms);
+    cleanup_close int fd =
+        open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, text, strlen(text)) < 0)
+        log_warn("runtime", "attempt %s: cannot write %s: %s", id, path, strerror(errno));
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Claims, records, locks and leases of attempts on disk.
+#include "test/unit/agent/init_util.h"
+
+#include "node-agent/attempt_dir.h"
+#include "node-agent/init/lease.h"
+
+#include <errno.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+static char top[64];
+static struct attempt_dirs dirs;
+static const char *id = "aabcdefghijklmnopqrst";
+
+static void setup(void)
+{
+    make_folder(top);
+    (void)snprintf(dirs.state, sizeof(dirs.state), "%.40s/state", top);
+    (void)snprintf(dirs.run, sizeof(dirs.run), "%.40s/run", top);
+}
+
+static void teardown(void)
+{
+    remove_folder(top);
+}
+
+static struct attempt_spec spec_of(const char *attempt)
+{
+    static char *command[] = {(char *)(uintptr_t) "true", NULL};
+    struct attempt_spec s = {
+        .job = (char *)(uintptr_t) "jabcdefghijkl",
+        .job_name = (char *)(uintptr_t) "name",
+        .user = (char *)(uintptr_t) "admin",
+        .component = (char *)(uintptr_t) "actor",
+        .attempt = 1,
+        .command = command,
+        .stop_signal = SIGTERM,
+        .grace_ms = 1000,
+    };
+    (void)snprintf(s.id, sizeof(s.id), "%s", attempt);
+    (void)snprintf(s.issued_to, sizeof(s.issued_to), "iabcdefghijklmnop");
+    return s;
+}
+
+static void write_out(const char *leaf, const char *text)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    attempt_path(&dirs, id, leaf, path);
+    cleanup_fclose FILE *f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    (void)fputs(text, f);
+}
+
+static void claim(void)
+{
+    struct err e = {0};
+    struct attempt_spec spec = spec_of(id);
+    ck_assert_msg(attempt_claim(&dirs, &spec, &e) == 0, "%s", e.text);
+}
+
+START_TEST(claim_is_made_once_and_read_back)
+    {
+        struct err e = {0};
+        struct attempt_spec spec = spec_of(id), *back = NULL;
+        char(*ids)[ATTEMPT_ID_BYTES];
+        size_t n;
+        ck_assert_int_eq(attempt_claims_list(&dirs, &ids, &n, &e), 0);
+        ck_assert_uint_eq(n, 0);
+        free(ids);
+        ck_assert_int_eq(attempt_claim_read(&dirs, id, &back, &e), -ENOENT);
+        claim();
+        ck_assert_int_eq(attempt_claim(&dirs, &spec, &e), -EEXIST);
+        ck_assert_int_eq(attempt_claim_read(&dirs, id, &back, &e), 0);
+        ck_assert_str_eq(back->component, "actor");
+        ck_assert_int_eq(back->grace_ms, 1000);
+        attempt_spec_free(back);
+        ck_assert_int_eq(attempt_claims_list(&dirs, &ids, &n, &e), 0);
+        ck_assert_uint_eq(n, 1);
+        ck_assert_str_eq(ids[0], id);
+        free(ids);
+    }
+END_TEST
+
+START_TEST(folder_without_claim_is_none)
+    {
+        struct err e = {0};
+        char(*ids)[ATTEMPT_ID_BYTES];
+        char path[ATTEMPT_PATH_BYTES];
+        size_t n;
+        claim();
+        attempt_path(&dirs, "aother", "", path);
+        ck_assert_int_eq(mkdir(path, 0700), 0);
+        ck_assert_int_eq(attempt_claims_list(&dirs, &ids, &n, &e), 0);
+        ck_assert_uint_eq(n, 1);
+        free(ids);
+    }
+END_TEST
+
+START_TEST(damaged_claim_is_told)
+    {
+        struct err e = {0};
+        struct attempt_spec *back;
+        claim();
+        write_out("claim.json", "{\"id\":");
+        ck_assert_int_eq(attempt_claim_read(&dirs, id, &back, &e), -EPROTO);
+        ck_assert_ptr_nonnull(strstr(e.text, id));
+    }
+END_TEST
+
+START_TEST(remove_takes_both_folders)
+    {
+        struct err e = {0};
+        char path[ATTEMPT_PATH_BYTES];
+        claim();
+        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 5, &e), 0);
+        ck_assert_int_eq(attempt_remove(&dirs, id, &e), 0);
+        attempt_path(&dirs, id, "", path);
+        ck_assert_int_eq(access(path, F_OK), -1);
+        attempt_run_path(&dirs, id, "", path);
+        ck_assert_int_eq(access(path, F_OK), -1);
+        ck_assert_int_eq(attempt_remove(&dirs, id, &e), 0);
+        ck_assert_int_eq(attempt_remove(&dirs, "../x", &e), -EINVAL);
+        ck_assert_int_eq(attempt_remove(&dirs, "", &e), -EINVAL);
+    }
+END_TEST
+
+START_TEST(exit_record)
+    {
+        struct err e = {0};
+        struct exit_record r;
+        claim();
+        ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), -ENOENT);
+        write_out("out/exit", "137 9 stopped 1000 2000 some text\n");
+        ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), 0);
+        ck_assert_int_eq(r.code, 137);
+        ck_assert_int_eq(r.signal, 9);
+        ck_assert_int_eq(r.cause, CAUSE_STOPPED);
+        ck_assert_int_eq(r.started_ms, 1000);
+        ck_assert_int_eq(r.ended_ms, 2000);
+        ck_assert_str_eq(r.text, "some text");
+        write_out("out/exit", "0 0 exit 1000 2000 \n");
+        ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), 0);
+        ck_assert_str_eq(r.text, "");
+        write_out("out/exit", "0 0 exit 1000 20");
+        ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), -EPROTO);
+        write_out("out/exit", "0 0 nonsense 1000 2000 \n");
+        ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), -EPROTO);
+        write_out("out/exit", "");
+        ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), -EPROTO);
+    }
+END_TEST
+
+START_TEST(started_record)
+    {
+        pid_t pid;
+        int64_t ms;
+        claim();
+        ck_assert_int_eq(attempt_started_read(&dirs, id, &pid, &ms), -ENOENT);
+        write_out("out/started", "12 345678901234\n");
+        ck_assert_int_eq(attempt_started_read(&dirs, id, &pid, &ms), 0);
+        ck_assert_int_eq(pid, 12);
+        ck_assert_int_eq(ms, 345678901234);
+    }
+END_TEST
+
+// What a task could leave in out/ to lead the agent elsewhere or make it wait.
+START_TEST(links_and_pipes_are_not_followed)
+    {
+        struct err e = {0};
+        struct exit_record r;
+        char path[ATTEMPT_PATH_BYTES];
+        pid_t pid;
+        claim();
+        write_out("real", "0 0 exit 1 2 \n");
+        attempt_path(&dirs, id, "out/exit", path);
+        ck_assert_int_eq(symlink("../real", path), 0);
+        ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), -EPROTO);
+        ck_assert_int_eq(unlink(path), 0);
+        ck_assert_int_eq(mkfifo(path, 0600), 0);
+        ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), -EPROTO);
+        attempt_path(&dirs, id, "out/init.lock", path);
+        ck_assert_int_eq(mkfifo(path, 0600), 0);
+        ck_assert(!attempt_init_alive(&dirs, id, &pid));
+    }
+END_TEST
+
+START_TEST(lock_tells_of_a_living_init)
+    {
+        char path[ATTEMPT_PATH_BYTES];
+        pid_t pid = 0;
+        claim();
+        ck_assert(!attempt_init_alive(&dirs, id, &pid));
+        attempt_path(&dirs, id, "out/init.lock", path);
+        int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+        ck_assert(attempt_init_alive(&dirs, id, &pid));
+        ck_assert_int_eq(pid, 0);
+        ck_assert_int_eq(write(fd, "77\n", 3), 3);
+        ck_assert(attempt_init_alive(&dirs, id, &pid));
+        ck_assert_int_eq(pid, 77);
+        (void)close(fd);
+        ck_assert(!attempt_init_alive(&dirs, id, &pid));
+    }
+END_TEST
+
+START_TEST(lease_is_what_init_reads)
+    {
+        struct err e = {0};
+        struct lease l;
+        char path[ATTEMPT_PATH_BYTES];
+        claim();
+        attempt_run_path(&dirs, id, "", path);
+        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 5, &e), 0);
+        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 99, &e), 0);
+        ck_assert_int_eq(lease_read(path, &l), 0);
+        ck_assert_str_eq(l.attempt, id);
+        ck_assert_str_eq(l.boot_id, "boot");
+        ck_assert_int_eq(l.deadline_boot_ms, 99);
+        ck_assert_int_eq(attempt_lease_write(&dirs, "anothere", "boot", 5, &e), -ENOENT);
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("attempt_dir");
+    TCase *t = tcase_create("files");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, claim_is_made_once_and_read_back);
+    tcase_add_test(t, folder_without_claim_is_none);
+    tcase_add_test(t, damaged_claim_is_told);
+    tcase_add_test(t, remove_takes_both_folders);
+    tcase_add_test(t, exit_record);
+    tcase_add_test(t, started_record);
+    tcase_add_test(t, links_and_pipes_are_not_followed);
+    tcase_add_test(t, lock_tells_of_a_living_init);
+    tcase_add_test(t, lease_is_what_init_reads);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
