@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs Check executables one after the other and prints one line for each, then
 # "unit: N passed, N failed". A program that crashes or prints no summary counts as one failure.
 # UNIT_TIMEOUT (seconds, default 120) bounds each program.
@@ -32,7 +33,7 @@ for program in "$@"; do
         printf 'ok    %-44s %3d checks %6s s\n' "$program" "$ok" "$took"
     else
         printf 'FAIL  %-44s status %d, %d failed %6s s\n' "$program" "$status" "$bad" "$took"
-        sed 's/^/      | /' <<<"$output" | tail -n 60
+        tail -n 60 <<<"$output" | awk '{ print "      | " $0 }'
     fi
 done
 echo "unit: $passed passed, $failed failed"

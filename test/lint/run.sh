@@ -1,0 +1,90 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs the linters and prints what they find. One "lint: NAME ok|FAILED" line each, then "lint: N passed, N failed".
+#   run.sh             all of them
+#   run.sh --scripts   the quick ones: our own rules, shellcheck, clang-format, codespell
+#   run.sh NAME...     the named ones
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+
+quick=(rules shellcheck format codespell)
+all=("${quick[@]}" cppcheck tidy)
+case ${1:-} in
+'') names=("${all[@]}") ;;
+--scripts) names=("${quick[@]}") ;;
+*) names=("$@") ;;
+esac
+
+list() { make -s "print-$1" | tr ' ' '\n' | grep . || true; }
+
+lint_rules() { /usr/bin/python3 test/lint/rules.py; }
+
+lint_shellcheck() {
+    git ls-files -co --exclude-standard -- '*.sh' '.ci/*' | xargs -r -d '\n' shellcheck
+}
+
+lint_format() {
+    local file status=0
+    while read -r file; do
+        clang-format --dry-run --Werror "$file" >/dev/null 2>&1 && continue
+        echo "$file: not as clang-format would have it (make format)"
+        status=1
+    done < <(list OUR_C && list OUR_TESTS && list OUR_H)
+    return $status
+}
+
+lint_codespell() {
+    git ls-files -co --exclude-standard | grep -vE '^(LICENSE|test/fuzz/corpus/|web/(dist|vendor)/)' |
+        xargs -r -d '\n' codespell --quiet-level 6 --ignore-words test/lint/codespell_ignore.txt
+}
+
+lint_cppcheck() {
+    list OUR_C | xargs -r -d '\n' cppcheck --std=c11 --language=c --quiet -j 2 -I. -D_GNU_SOURCE --error-exitcode=1 \
+        --enable=warning,portability --inline-suppr --max-configs=1 --suppressions-list=test/lint/cppcheck.txt
+}
+
+# Findings are remembered by the preprocessed content's hash, so that a second run only looks at what changed.
+tidy_one() {
+    local file=$1 cache key
+    shift
+    cache=${TIDY_CACHE:-build/tidy}
+    key=$({ clang -E "$@" "$file" 2>/dev/null; cat .clang-tidy; echo "$*"; } | sha256sum | cut -d ' ' -f 1)
+    [ -e "$cache/$key" ] && return 0
+    if clang-tidy --quiet "$file" -- "$@" 2> >(grep -vE 'warnings? (generated|treated)|^Suppressed|^Use -' >&2); then
+        mkdir -p "$cache" && : >"$cache/$key"
+        return 0
+    fi
+    return 1
+}
+export -f tidy_one
+
+lint_tidy() {
+    local flags
+    read -ra flags <<<"$(make -s print-TIDY_FLAGS)"
+    list OUR_C | xargs -r -d '\n' -P 2 -I{} bash -c 'tidy_one "$@"' tidy {} "${flags[@]}"
+}
+
+# These tools judge differently from version to version: on any but the reference system their findings are shown
+# and not counted.
+reference=no
+grep -qx 'ID=debian' /etc/os-release && grep -qx 'VERSION_ID="12"' /etc/os-release && reference=yes
+advisory() { [ "$reference" = no ] && [ "$1" != rules ]; }
+
+passed=0
+failed=0
+for name in "${names[@]}"; do
+    started=$SECONDS
+    if output=$("lint_$name" 2>&1); then
+        passed=$((passed + 1))
+        echo "lint: $name ok ($((SECONDS - started)) s)"
+    elif advisory "$name"; then
+        tail -n 20 <<<"$output"
+        echo "lint: $name has findings, not counted on this system"
+    else
+        failed=$((failed + 1))
+        tail -n 200 <<<"$output"
+        echo "lint: $name FAILED ($((SECONDS - started)) s)"
+    fi
+done
+echo "lint: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]
