@@ -83,6 +83,17 @@ static void proc_free(struct proc *p)
 
 // --- the end -----------------------------------------------------------------------------------
 
+static void tell_started(struct proc *p)
+{
+    struct attempt_status status;
+    outcome_running(&p->rt->o.dirs, p->id, &status);
+    if (p->started_told || status.started_ms == 0)
+        return;
+    p->started_told = true;
+    status.pid = p->init_pid;
+    outbox_started(p->rt->outbox, &status);
+}
+
 // A child must be reaped before it is forgotten, so its last moment is waited for.
 static void finish_removal(struct proc *p)
 {
@@ -132,10 +143,12 @@ static void end_unseen(struct proc *p)
 static bool end_by_record(struct proc *p)
 {
     struct attempt_status status;
-    int r = outcome_ended(&p->rt->o.dirs, p->id, &status);
-    if (r == 0)
-        tell_ended(p, &status);
-    return r == 0;
+    if (outcome_ended(&p->rt->o.dirs, p->id, &status) < 0)
+        return false;
+    if (status.started_ms)
+        tell_started(p);
+    tell_ended(p, &status);
+    return true;
 }
 
 static void on_swept(void *userdata)
@@ -171,17 +184,6 @@ static void on_init_died(int status, void *userdata)
 
 // --- while it lives ----------------------------------------------------------------------------
 
-static void tell_started(struct proc *p)
-{
-    struct attempt_status status;
-    outcome_running(&p->rt->o.dirs, p->id, &status);
-    if (p->started_told || status.started_ms == 0)
-        return;
-    p->started_told = true;
-    status.pid = p->init_pid;
-    outbox_started(p->rt->outbox, &status);
-}
-
 static void watch_init(struct proc *p, pid_t pid)
 {
     if (p->watch || pid <= 0)
@@ -204,7 +206,10 @@ static void on_record(const char *id, void *userdata)
     if (!p->watch && !p->sweep && attempt_init_alive(&p->rt->o.dirs, id, &pid))
         watch_init(p, pid);
     tell_started(p);
-    (void)end_by_record(p);
+    // The record is the last thing an init writes: its own death follows at once, and then nothing
+    // lives.
+    if (!p->watch && !p->sweep)
+        (void)end_by_record(p);
 }
 
 // The pid of an init that holds its lock but has not written itself into it yet.

@@ -164,7 +164,7 @@ UNUSED static char *read_stream(const char *dir, const char *stream, size_t *ret
     size_t n = segments(dir, stream, names), len = 0;
     *ret_offset = n ? strtoull(names[0] + strlen(stream) + 1, NULL, 10) : 0;
     for (size_t i = 0; i < n; i++) {
-        size_t part;
+        size_t part = 0;
         cleanup_free char *text = slurp(dir, names[i], &part);
         ck_assert_uint_eq(strtoull(names[i] + strlen(stream) + 1, NULL, 10), *ret_offset + len);
         all = realloc(all, len + part + 1);
