@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// A request from its headers to its end, as libmicrohttpd's calls see it: first call = headers, then body pieces, then a call
+// without bytes = complete; a held connection is suspended, and resuming brings one more call, in which the answer is queued.
+#include "common/http_server_internal.h"
+
+#include "common/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define DISCARD_LIMIT (8u << 20) // so much body is read past an early answer so that the client gets to see it
+
+static struct http_conn *conn_of(struct MHD_Connection *mhd)
+{
+    return MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+// --- accessors ---
+
+const char *http_request_method(const struct http_request *req)
+{
+    return req->method;
+}
+
+const char *http_request_path(const struct http_request *req)
+{
+    return req->path;
+}
+
+const char *http_request_header(const struct http_request *req, const char *name)
+{
+    return MHD_lookup_connection_value(req->conn->mhd, MHD_HEADER_KIND, name);
+}
+
+const char *http_request_query(const struct http_request *req, const char *name)
+{
+    const char *value = NULL;
+    size_t len = 0;
+    if (MHD_lookup_connection_value_n(req->conn->mhd, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, &len) != MHD_YES)
+        return NULL;
+    return value ? value : ""; // "?follow" is there without a value
+}
+
+const struct http_peer *http_request_peer(const struct http_request *req)
+{
+    return &req->conn->peer;
+}
+
+const char *http_request_body(const struct http_request *req, size_t *ret_len)
+{
+    if (ret_len)
+        *ret_len = req->body.len;
+    return req->body.data ? req->body.data : "";
+}
+
+void http_request_set_data(struct http_request *req, void *data)
+{
+    req->data = data;
+}
+
+void *http_request_data(const struct http_request *req)
+{
+    return req->data;
+}
+
+void http_request_body_limit(struct http_request *req, size_t bytes)
+{
+    req->body_limit = bytes;
+}
+
+void http_request_stream_body(struct http_request *req,
+                              int (*chunk)(struct http_request *req, const char *data, size_t len, void *userdata))
+{
+    req->chunk = chunk;
+}
+
+void http_request_on_gone(struct http_request *req, void (*gone)(struct http_request *req, void *userdata), void *userdata)
+{
+    req->gone = gone;
+    req->gone_userdata = userdata;
+}
+
+// --- life ---
+
+static void request_free(struct http_request *req)
+{
+    struct respond_header *h, *next;
+    for (h = req->headers; h; h = next) {
+        next = h->next;
+        free(h->name);
+        free(h->value);
+        free(h);
+    }
+    if (req->response)
+        MHD_destroy_response(req->response);
+    strbuf_reset(&req->body);
+    strbuf_reset(&req->out);
+    free(req->method);
+    free(req->path);
+    free(req);
+}
+
+static void tell_gone(struct http_request *req)
+{
+    void (*gone)(struct http_request *req, void *userdata) = req->gone;
+    req->is_gone = true;
+    req->gone = NULL;
+    if (gone)
+        gone(req, req->gone_userdata);
+}
+
+void request_resume(struct http_request *req)
+{
+    struct http_conn *c = req->conn;
+    conn_watch(c, false);
+    if (c->mhd) {
+        MHD_resume_connection(c->mhd);
+        server_kick(c->server);
+    }
+}
+
+void request_client_gone(struct http_request *req)
+{
+    bool suspended = req->state == REQUEST_HELD || req->stream_suspended;
+    if (!req->is_gone && (req->state != REQUEST_ANSWERED || (req->stream && !req->stream_ended)))
+        tell_gone(req);
+    req->is_gone = true;
+    if (req->state == REQUEST_HELD)
+        req->state = REQUEST_READY;
+    req->stream_suspended = false;
+    if (suspended)
+        request_resume(req);
+}
+
+static struct http_request *request_new(struct http_conn *c, const char *method, const char *url)
+{
+    struct http_request *req = calloc(1, sizeof(*req));
+    if (!req)
+        return NULL;
+    req->conn = c;
+    req->method = strdup(method);
+    req->path = strdup(url);
+    req->body_limit = c->server->options.body_limit;
+    if (!req->method || !req->path) {
+        request_free(req);
+        return NULL;
+    }
+    return req;
+}
+
+// The body's length as announced: -1 = unknown (chunked), 0 = none.
+static int64_t announced_length(const struct http_request *req)
+{
+    const char *text = http_request_header(req, "Content-Length");
+    if (text)
+        return (int64_t)strtoll(text, NULL, 10);
+    return http_request_header(req, "Transfer-Encoding") ? -1 : 0;
+}
+
+static void too_large(struct http_request *req)
+{
+    char detail[96];
+    (void)snprintf(detail, sizeof(detail), "the body may have at most %zu bytes", req->body_limit);
+    response_problem(req, 413, "Content Too Large", detail);
+}
+
+static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, const char *method, const char *url, void **con_cls)
+{
+    struct http_conn *c = conn_of(mhd);
+    struct http_request *req = request_new(c, method, url);
+    if (!req)
+        return MHD_NO;
+    *con_cls = req;
+    c->req = req;
+    conn_deadline(c, s->options.body_timeout_ms);
+    if (s->options.handlers->begin)
+        s->options.handlers->begin(req, s->options.userdata);
+    if (req->state != REQUEST_ANSWERED && !req->chunk && announced_length(req) > (int64_t)req->body_limit)
+        too_large(req);
+    if (req->state != REQUEST_ANSWERED)
+        return MHD_YES;
+    if (announced_length(req) == 0)
+        return MHD_YES; // queued in the call that follows at once, so that the connection can stay
+    return response_queue(req);
+}
+
+static enum MHD_Result take_body(struct http_server *s, struct http_request *req, const char *data, size_t len)
+{
+    if (req->discard || req->state == REQUEST_ANSWERED) {
+        req->discarded += len;
+        return req->discarded > DISCARD_LIMIT ? MHD_NO : MHD_YES;
+    }
+    if (req->chunk) {
+        conn_deadline(req->conn, s->options.body_timeout_ms);
+        req->discard = req->chunk(req, data, len, s->options.userdata) < 0;
+        return MHD_YES;
+    }
+    if (req->body.len + len > req->body_limit) {
+        too_large(req);
+        return MHD_YES;
+    }
+    strbuf_append(&req->body, data, len);
+    return req->body.failed ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result complete(struct http_server *s, struct http_request *req)
+{
+    if (req->is_gone)
+        return MHD_NO;
+    if (req->state == REQUEST_BODY) {
+        conn_deadline(req->conn, 0);
+        req->state = REQUEST_READY;
+        req->ready_called = true;
+        s->options.handlers->ready(req, s->options.userdata);
+    }
+    if (req->state == REQUEST_ANSWERED)
+        return response_queue(req);
+    req->state = REQUEST_HELD;
+    MHD_suspend_connection(req->conn->mhd);
+    conn_watch(req->conn, true);
+    return MHD_YES;
+}
+
+enum MHD_Result request_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
+                               const char *upload, size_t *upload_size, void **con_cls)
+{
+    struct http_server *s = cls;
+    struct http_request *req = *con_cls;
+    (void)version;
+    if (!req)
+        return begin(s, mhd, method, url, con_cls);
+    if (*upload_size) {
+        size_t len = *upload_size;
+        *upload_size = 0;
+        return take_body(s, req, upload, len);
+    }
+    return complete(s, req);
+}
+
+void request_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode code)
+{
+    struct http_request *req = *con_cls;
+    (void)cls;
+    (void)mhd;
+    if (!req)
+        return;
+    struct http_conn *c = req->conn;
+    bool whole = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    *con_cls = NULL;
+    c->req = NULL;
+    conn_deadline(c, 0);
+    if (!req->is_gone && !whole && (req->state != REQUEST_ANSWERED || req->stream))
+        tell_gone(req);
+    request_free(req);
+}
