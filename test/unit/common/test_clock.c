@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// RFC 3339 both ways, and clocks that do not run backwards.
+#include "common/clock.h"
+
+#include "test/unit/common/common_test.h"
+
+START_TEST(formats_and_parses)
+    {
+        const int64_t samples[] = {0, 1, 999, 951782400000, 1767323045678, 4102444799999};
+        char text[CLOCK_TEXT_BYTES];
+        int64_t back;
+
+        clock_format_ms(1767323045678, text);
+        ck_assert_str_eq(text, "2026-01-02T03:04:05.678Z");
+        for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
+            clock_format_ms(samples[i], text);
+            ck_assert_int_eq(clock_parse(text, &back), 0);
+            ck_assert_int_eq(back, samples[i]);
+        }
+    }
+END_TEST
+
+START_TEST(parses_other_precisions)
+    {
+        int64_t ms;
+
+        ck_assert_int_eq(clock_parse("2026-01-02T03:04:05Z", &ms), 0);
+        ck_assert_int_eq(ms, 1767323045000);
+        ck_assert_int_eq(clock_parse("2026-01-02T03:04:05.5Z", &ms), 0);
+        ck_assert_int_eq(ms, 1767323045500);
+        ck_assert_int_eq(clock_parse("2026-01-02T03:04:05.123456789Z", &ms), 0);
+        ck_assert_int_eq(ms, 1767323045123);
+    }
+END_TEST
+
+START_TEST(refuses_the_rest)
+    {
+        const char *const bad[] = {"",
+                                   "now",
+                                   "2026-01-02",
+                                   "2026-01-02T03:04:05",
+                                   "2026-01-02T03:04:05+01:00",
+                                   "2026-13-02T03:04:05Z",
+                                   "2026-01-02T03:04:05Z ",
+                                   "2026-01-02 03:04:05Z"};
+        int64_t ms = 42;
+
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+            ck_assert_msg(clock_parse(bad[i], &ms) == -EINVAL, "%s", bad[i]);
+        ck_assert_int_eq(ms, 42);
+    }
+END_TEST
+
+START_TEST(clocks_go_forward)
+    {
+        int64_t mono = clock_mono_ms();
+        int64_t boot = clock_boot_ms();
+
+        ck_assert_int_gt(clock_real_ms(), 1700000000000);
+        ck_assert_int_ge(clock_mono_ms(), mono);
+        ck_assert_int_ge(clock_boot_ms(), boot);
+        ck_assert_int_ge(boot, mono);
+    }
+END_TEST
+
+RUN_SUITE("clock", 10, formats_and_parses, parses_other_precisions, refuses_the_rest,
+          clocks_go_forward)
