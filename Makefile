@@ -252,14 +252,20 @@ BINDIR  := $(DESTDIR)$(PREFIX)/bin
 LIBDIR  := $(DESTDIR)$(PREFIX)/lib
 MANDIR  := $(DESTDIR)$(PREFIX)/share/man
 DOCDIR  := $(DESTDIR)$(PREFIX)/share/doc/meadow
+SYSCONFDIR ?= /etc
+ETCDIR  := $(DESTDIR)$(SYSCONFDIR)/meadow
+unit_paths := s|@BINDIR@|$(PREFIX)/bin|g; s|@SYSCONFDIR@|$(SYSCONFDIR)|g
+# A configuration that is there stays; the samples are all comments, so a fresh one means the defaults.
 install: all
-	$(Q)install -d $(BINDIR) $(LIBDIR)/meadow $(LIBDIR)/systemd/system $(LIBDIR)/sysusers.d $(DOCDIR)
+	$(Q)install -d $(BINDIR) $(LIBDIR)/meadow $(LIBDIR)/systemd/system $(LIBDIR)/sysusers.d $(DOCDIR) $(ETCDIR)
 	$(Q)install -m 755 $(filter-out %/meadow-init,$(BINS)) $(BINDIR)/
 	$(Q)install -m 755 $(filter %/meadow-init,$(BINS)) $(LIBDIR)/meadow/
-	$(Q)for u in systemd/*.service; do sed 's|@BINDIR@|$(PREFIX)/bin|g' $$u > $(LIBDIR)/systemd/system/$${u##*/}; \
-	  chmod 644 $(LIBDIR)/systemd/system/$${u##*/}; done
+	$(Q)for u in systemd/*.service; do \
+	  sed '$(unit_paths)' $$u | install -m 644 /dev/stdin $(LIBDIR)/systemd/system/$${u##*/} || exit 1; done
 	$(Q)install -m 644 systemd/meadow.sysusers $(LIBDIR)/sysusers.d/meadow.conf
-	$(Q)install -m 644 LICENSE $(wildcard README.md deploy/*.sample) $(DOCDIR)/
+	$(Q)install -m 644 LICENSE $(wildcard README.md deploy/*.sample docs/*.md) $(DOCDIR)/
+	$(Q)for c in $(wildcard deploy/*.yml.sample); do t=$${c##*/}; t=$(ETCDIR)/$${t%.sample}; \
+	  [ -e $$t ] || install -m 640 $$c $$t || exit 1; done
 	$(Q)for m in $(wildcard docs/man/*.[1-8]); do \
 	  install -D -m 644 $$m $(MANDIR)/man$${m##*.}/$${m##*/} || exit 1; done
 deb: all
