@@ -121,13 +121,12 @@ static int answer_entries(struct cluster *c, struct node *n, int64_t since, stru
                 memcpy(a->removed[a->n_removed++], x->id, sizeof(x->id));
             continue;
         }
-        // An attempt that its task has left behind (ended, its logs still coming) needs no spec: the agent has it.
+        // An attempt that its task has left behind is over; only its logs are still coming.
         struct assignment_entry *entry = &a->entries[a->n_entries];
-        entry->desired = x->desired;
-        entry->spec = x->task ? attempt_build(c, x->task) : calloc(1, sizeof(*entry->spec));
+        entry->desired = x->task ? x->desired : DESIRED_STOP;
+        entry->spec = x->task ? attempt_build(c, x->task) : attempt_build_bare(x->id);
         if (!entry->spec)
             return -ENOMEM;
-        memcpy(entry->spec->id, x->id, sizeof(x->id));
         a->n_entries++;
     }
     return 0;

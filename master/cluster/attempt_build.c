@@ -2,6 +2,7 @@
 // What an agent gets to run an attempt, made from the job and the task's placement whenever it is needed.
 #include "master/cluster/cluster_internal.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,26 @@ static int copy_grants(struct attempt_spec *s, const struct task *t)
     for (int i = 0; i < t->n_ports; i++)
         s->ports[s->n_ports++] = t->ports[i];
     return 0;
+}
+
+struct attempt_spec *attempt_build_bare(const char *id)
+{
+    struct attempt_spec *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    (void)snprintf(s->id, sizeof(s->id), "%s", id);
+    (void)snprintf(s->issued_to, sizeof(s->issued_to), "-"); // nobody may start it
+    s->attempt = 1;
+    s->stop_signal = SIGTERM;
+    s->job = strdup("-");
+    s->job_name = strdup("-");
+    s->user = strdup("-");
+    s->component = strdup("-");
+    if (!s->job || !s->job_name || !s->user || !s->component) {
+        attempt_spec_free(s);
+        return NULL;
+    }
+    return s;
 }
 
 struct attempt_spec *attempt_build(struct cluster *c, const struct task *t)

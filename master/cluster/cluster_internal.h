@@ -136,6 +136,7 @@ int task_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNU
 
 // attempt_build.c, env.c: what the agent gets
 struct attempt_spec *attempt_build(struct cluster *c, const struct task *t); // NULL = out of memory
+struct attempt_spec *attempt_build_bare(const char *id); // of an attempt that is only kept for its logs
 int attempt_env(struct cluster *c, const struct task *t, struct job_env **ret, size_t *ret_n) WARN_UNUSED;
 struct resources component_resources(const struct cluster *c, const struct job_component *k);
 
