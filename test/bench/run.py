@@ -1,0 +1,189 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""make bench: figures of a local cluster, each beside a baseline run in the same minute. Prints; asserts nothing."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "test" / "system"))
+from meadow_cluster import BIN, Cluster, job  # noqa: E402
+
+
+@contextlib.contextmanager
+def running(nodes, **kw):
+    folder = Path(tempfile.mkdtemp(prefix="mwb-", dir="/tmp"))
+    cluster = Cluster(folder / "c", nodes=nodes, **kw)
+    try:
+        yield cluster.up()
+    finally:
+        cluster.down()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def pct(values, q):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * q))]
+
+
+def show(name, **figures):
+    print(f"{name}: " + ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in figures.items()), flush=True)
+
+
+def smaps(pid):
+    out = {}
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]:
+        key, value = line.split(":")
+        out[key] = int(value.split()[0])
+    return out
+
+
+def cpu_seconds(pid):
+    f = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def children_cpu(pid):
+    f = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(f[11]) + int(f[12]) + int(f[13]) + int(f[14])) / os.sysconf("SC_CLK_TCK")
+
+
+def bench_submissions():
+    """16 keep-alive clients submit jobs that wait (they fit nowhere), so that submitting alone is measured."""
+    with running(1, cpu=1) as c:
+        script = c.dir / "post.lua"
+        script.write_text(
+            'local n = 0\nlocal id = 0\nfunction setup(t) id = id + 1; t:set("id", id) end\n'
+            "function request()\n  n = n + 1\n"
+            '  return wrk.format("POST", "/v1/jobs", {["Authorization"] = "Bearer %s", ["Content-Type"] = "application/json"},\n'
+            '    \'{"name":"b-\' .. id .. "-" .. n .. \'","components":{"m":{"command":"true","resources":{"cpu":99}}}}\')\nend\n' % c.token)
+        out = subprocess.run(["wrk", "-t1", "-c16", "-d5", "--latency", "-s", str(script), c.url], capture_output=True, text=True).stdout
+        rate = float(next(line for line in out.splitlines() if "Requests/sec" in line).split()[1])
+        bad = [line for line in out.splitlines() if "Non-2xx" in line]
+        base = subprocess.run(["redis-benchmark", "-s", str(c.dir / "run" / "redis.sock"), "-c", "16", "-n", "30000", "-t", "set", "-d", "100", "-q"],
+                              capture_output=True, text=True).stdout.replace("\r", "\n")
+        sets = float([line for line in base.splitlines() if "requests per second" in line][-1].split(":")[1].split()[0])
+        show("durable submissions, 16 clients", per_s=rate, redis_sets_per_s=sets, ratio=rate / sets, refused=bad[0] if bad else 0)
+        latencies = []
+        conn = c.connect()
+        for i in range(300):
+            body = json.dumps(job("true", name=f"one-{i}", resources={"cpu": 99}))
+            t = time.perf_counter()
+            conn.request("POST", "/v1/jobs", body, {"Authorization": f"Bearer {c.token}", "Content-Type": "application/json"})
+            conn.getresponse().read()
+            latencies.append((time.perf_counter() - t) * 1e3)
+        show("one client", median_ms=statistics.median(latencies), p99_ms=pct(latencies, 0.99), one_fsync_ms=fsync_ms(c.dir))
+
+
+def fsync_ms(folder):
+    times = []
+    with open(folder / "fsync", "wb") as f:
+        for _ in range(100):
+            t = time.perf_counter()
+            f.write(b"x" * 500)
+            f.flush()
+            os.fdatasync(f.fileno())
+            times.append((time.perf_counter() - t) * 1e3)
+    return statistics.median(times)
+
+
+def bench_start():
+    """Submit -> process running, beside posix_spawn of the same command."""
+    with running(1, cpu=64) as c:
+        mark = c.dir / "mark"
+        os.mkfifo(mark)
+        times, base = [], []
+        reader = os.open(mark, os.O_RDWR)
+        for i in range(60):
+            t = time.perf_counter()
+            c.submit(job(["/bin/sh", "-c", f"echo x > {mark}"], name=f"s-{i}"))
+            os.read(reader, 16)
+            times.append((time.perf_counter() - t) * 1e3)
+            t = time.perf_counter()
+            pid = os.posix_spawn("/bin/sh", ["sh", "-c", f"echo x > {mark}"], os.environ)
+            os.read(reader, 16)
+            base.append((time.perf_counter() - t) * 1e3)
+            os.waitpid(pid, 0)
+        os.close(reader)
+        show("submit -> process running", median_ms=statistics.median(times), p99_ms=pct(times, 0.99), posix_spawn_ms=statistics.median(base),
+             on_top_ms=statistics.median(times) - statistics.median(base))
+
+
+def bench_tasks(total=2000):
+    """No-op process tasks over 3 nodes to their end."""
+    with running(3, cpu=200) as c:
+        pids = [c.pid(n) for n in ("master", "redis", "agent-1", "agent-2", "agent-3")]
+        before = [children_cpu(p) for p in pids]
+        t = time.perf_counter()
+        ids = [c.submit(job("true", name=f"n-{i}", num=100, resources={"cpu": 1})) for i in range(total // 100)]
+        for i in ids:
+            assert c.wait(i, 300)["state"] == "succeeded"
+        seconds = time.perf_counter() - t
+        used = [children_cpu(p) - b for p, b in zip(pids, before)]
+        show("no-op tasks, 3 nodes", tasks=total, per_s=total / seconds, daemons_cpu_ms_per_task=1e3 * sum(used) / total,
+             master=1e3 * used[0] / total, redis=1e3 * used[1] / total, agents=1e3 * sum(used[2:]) / total)
+
+
+def bench_events():
+    """Exit -> visible over the API; crash -> running again."""
+    with running(1, cpu=8) as c:
+        fifo = c.dir / "f"
+        os.mkfifo(fifo)
+        fd = os.open(fifo, os.O_RDWR)
+        seen, again = [], []
+        for i in range(20):
+            j = c.submit(job(f"date +%s%N > {fifo}; exec true", name=f"e-{i}"))
+            done = {}
+
+            def waiter(jid=j, out=done):
+                c.wait(jid)
+                out["t"] = time.time()
+
+            th = threading.Thread(target=waiter)
+            th.start()
+            t_exit = int(os.read(fd, 64)) / 1e9
+            th.join()
+            seen.append((done["t"] - t_exit) * 1e3)
+        show("exit -> visible over the API", median_ms=statistics.median(seen), p99_ms=pct(seen, 0.99))
+        j = c.submit(job(f"date +%s%N > {fifo}; exit 1", name="crash", restart={"policy": "on-failure", "max_attempts": 2}))
+        first, second = int(os.read(fd, 64)), int(os.read(fd, 64))
+        again.append((second - first) / 1e6)
+        show("crash -> running again", ms=again[0])
+        c.wait(j)
+        os.close(fd)
+
+
+def bench_idle():
+    with running(3) as c:
+        names = ("master", "redis", "agent-1", "agent-2", "agent-3")
+        pids = [c.pid(n) for n in names]
+        c.submit(job("sleep 1000", name="idle"))
+        c.wait_event("task.running")
+        time.sleep(2)
+        before = [cpu_seconds(p) for p in pids]
+        time.sleep(10)
+        for name, pid, b in zip(names, pids, before):
+            m = smaps(pid)
+            show(f"idle {name}", private_dirty_KiB=m["Private_Dirty"], pss_KiB=m["Pss"], cpu_percent=(cpu_seconds(pid) - b) * 10)
+        show("idle master with Redis", pss_MiB=(smaps(pids[0])["Pss"] + smaps(pids[1])["Pss"]) / 1024)
+        for lock in c.dir.glob("agent-*/attempts/*/out/init.lock"):
+            m = smaps(int(lock.read_text().split()[0]))
+            show("idle meadow-init", private_dirty_KiB=m["Private_Dirty"], pss_KiB=m["Pss"])
+
+
+BENCHES = {"submissions": bench_submissions, "start": bench_start, "tasks": bench_tasks, "events": bench_events, "idle": bench_idle}
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for name in sys.argv[1:] or BENCHES:
+        BENCHES[name]()
