@@ -7,12 +7,15 @@
 #include <sys/types.h>
 
 // Writes the whole file durably with `mode`.
-int atomic_file_write(const char *path, const void *data, size_t len, mode_t mode, struct err *e) WARN_UNUSED;
+int atomic_file_write(const char *path, const void *data, size_t len, mode_t mode,
+                      struct err *e) WARN_UNUSED;
 // Reads a whole file of at most `limit` bytes; NUL-terminated, caller frees. -ENOENT, -EFBIG...
-int atomic_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_len, struct err *e) WARN_UNUSED;
+int atomic_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_len,
+                     struct err *e) WARN_UNUSED;
 // mkdir -p with `mode` for created folders.
 int make_dirs(const char *path, mode_t mode, struct err *e) WARN_UNUSED;
 // Removes a tree without following links or crossing into other file systems. Missing = 0.
 int remove_tree(const char *path, struct err *e) WARN_UNUSED;
-// Advisory lock on path (created 0600), held as long as the descriptor is open. -EWOULDBLOCK when taken.
+// Advisory lock on path (created 0600), held as long as the descriptor is open. -EWOULDBLOCK when
+// taken.
 int lock_file(const char *path, int *ret_fd, struct err *e) WARN_UNUSED;

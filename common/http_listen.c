@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Accepting connections: the unix socket with its peers' credentials, and TCP in front of the TLS pump. Without a descriptor or a place for a
-// further connection a listener rests until one ends; it never spins.
+// Accepting connections: the unix socket with its peers' credentials, and TCP in front of the TLS
+// pump. Without a descriptor or a place for a further connection a listener rests until one ends;
+// it never spins.
 #include "common/cleanup.h"
 #include "common/http_server_internal.h"
 #include "common/tls_front.h"
@@ -73,8 +74,9 @@ static void unix_peer(int fd, struct http_peer *peer)
 
 static void tcp_peer(const struct sockaddr_storage *from, struct http_peer *peer)
 {
-    const void *address = from->ss_family == AF_INET6 ? (const void *)&((const struct sockaddr_in6 *)from)->sin6_addr :
-                                                        (const void *)&((const struct sockaddr_in *)from)->sin_addr;
+    const void *address = from->ss_family == AF_INET6
+                              ? (const void *)&((const struct sockaddr_in6 *)from)->sin6_addr
+                              : (const void *)&((const struct sockaddr_in *)from)->sin_addr;
     if (!inet_ntop(from->ss_family, address, peer->address, sizeof(peer->address)))
         peer->address[0] = '\0';
 }
@@ -159,11 +161,14 @@ static int remove_stale(const char *path, const struct sockaddr_un *address, str
     return unlink(path) < 0 && errno != ENOENT ? err_errno(e, -errno, "%s", path) : 0;
 }
 
-int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode, gid_t gid, struct err *e)
+int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode, gid_t gid,
+                            struct err *e)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= 100)
-        return err_set(e, -ENAMETOOLONG, "%s: a socket's path has at most 99 characters; choose a shorter folder", path);
+        return err_set(e, -ENAMETOOLONG,
+                       "%s: a socket's path has at most 99 characters; choose a shorter folder",
+                       path);
     memcpy(address.sun_path, path, strlen(path) + 1);
     int r = remove_stale(path, &address, e);
     if (r < 0)
@@ -172,12 +177,14 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
     mode_t mask = umask(0777); // nobody gets in before the mode is right
     r = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
     (void)umask(mask);
-    if (r == 0 && ((gid != (gid_t)-1 && chown(path, (uid_t)-1, gid) < 0) || chmod(path, mode) < 0 || listen(fd, 1024) < 0))
+    if (r == 0 && ((gid != (gid_t)-1 && chown(path, (uid_t)-1, gid) < 0) || chmod(path, mode) < 0 ||
+                   listen(fd, 1024) < 0))
         r = -errno;
     if (r < 0)
         return err_errno(e, r, "%s", path);
     char *copy = strdup(path);
-    return copy ? listener_new(s, TAKE_FD(fd), false, copy, e) : err_set(e, -ENOMEM, "out of memory");
+    return copy ? listener_new(s, TAKE_FD(fd), false, copy, e)
+                : err_set(e, -ENOMEM, "out of memory");
 }
 
 static int front_connected(int fd, const struct http_peer *peer, void *userdata)
@@ -215,14 +222,15 @@ static int bind_tcp(const char *address, uint16_t port, uint16_t *ret_port, stru
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (a.ss_family == AF_INET6)
         (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
-    if (bind(fd, (struct sockaddr *)&a, len) < 0 || listen(fd, 4096) < 0 || getsockname(fd, (struct sockaddr *)&a, &len) < 0)
+    if (bind(fd, (struct sockaddr *)&a, len) < 0 || listen(fd, 4096) < 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &len) < 0)
         return err_errno(e, -errno, "%s port %u", address, port);
     *ret_port = ntohs(a.ss_family == AF_INET ? v4->sin_port : v6->sin6_port);
     return TAKE_FD(fd);
 }
 
-int http_server_listen_tls(struct http_server *s, const char *address, uint16_t port, const struct tls_server_options *tls,
-                           uint16_t *ret_port, struct err *e)
+int http_server_listen_tls(struct http_server *s, const char *address, uint16_t port,
+                           const struct tls_server_options *tls, uint16_t *ret_port, struct err *e)
 {
     const struct tls_front_options o = {.loop = s->options.loop,
                                         .connected = front_connected,
@@ -238,5 +246,6 @@ int http_server_listen_tls(struct http_server *s, const char *address, uint16_t 
 
 int http_server_set_tls(struct http_server *s, const struct tls_server_options *tls, struct err *e)
 {
-    return s->front ? tls_front_set(s->front, tls, e) : err_set(e, -EINVAL, "there is no TLS listener");
+    return s->front ? tls_front_set(s->front, tls, e)
+                    : err_set(e, -EINVAL, "there is no TLS listener");
 }

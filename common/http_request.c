@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A request from its headers to its end, as libmicrohttpd's calls see it: first call = headers, then body pieces, then a call
-// without bytes = complete; a held connection is suspended, and resuming brings one more call, in which the answer is queued.
+// A request from its headers to its end, as libmicrohttpd's calls see it: first call = headers,
+// then body pieces, then a call without bytes = complete; a held connection is suspended, and
+// resuming brings one more call, in which the answer is queued.
 #include "common/http_server_internal.h"
 
 #include "common/cleanup.h"
@@ -8,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DISCARD_LIMIT (8u << 20) // so much body is read past an early answer so that the client gets to see it
+#define DISCARD_LIMIT                                                                              \
+    (8u << 20) // so much body is read past an early answer so that the client gets to see it
 
 static struct http_conn *conn_of(struct MHD_Connection *mhd)
 {
@@ -36,7 +38,8 @@ const char *http_request_query(const struct http_request *req, const char *name)
 {
     const char *value = NULL;
     size_t len = 0;
-    if (MHD_lookup_connection_value_n(req->conn->mhd, MHD_GET_ARGUMENT_KIND, name, strlen(name), &value, &len) != MHD_YES)
+    if (MHD_lookup_connection_value_n(req->conn->mhd, MHD_GET_ARGUMENT_KIND, name, strlen(name),
+                                      &value, &len) != MHD_YES)
         return NULL;
     return value ? value : ""; // "?follow" is there without a value
 }
@@ -69,12 +72,14 @@ void http_request_body_limit(struct http_request *req, size_t bytes)
 }
 
 void http_request_stream_body(struct http_request *req,
-                              int (*chunk)(struct http_request *req, const char *data, size_t len, void *userdata))
+                              int (*chunk)(struct http_request *req, const char *data, size_t len,
+                                           void *userdata))
 {
     req->chunk = chunk;
 }
 
-void http_request_on_gone(struct http_request *req, void (*gone)(struct http_request *req, void *userdata), void *userdata)
+void http_request_on_gone(struct http_request *req,
+                          void (*gone)(struct http_request *req, void *userdata), void *userdata)
 {
     req->gone = gone;
     req->gone_userdata = userdata;
@@ -102,7 +107,7 @@ static void request_free(struct http_request *req)
 
 static void tell_gone(struct http_request *req)
 {
-    void (*gone)(struct http_request *req, void *userdata) = req->gone;
+    void (*gone)(struct http_request * req, void *userdata) = req->gone;
     req->is_gone = true;
     req->gone = NULL;
     if (gone)
@@ -164,7 +169,8 @@ static void too_large(struct http_request *req)
     response_problem(req, 413, "Content Too Large", detail);
 }
 
-static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, const char *method, const char *url, void **con_cls)
+static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, const char *method,
+                             const char *url, void **con_cls)
 {
     struct http_conn *c = conn_of(mhd);
     struct http_request *req = request_new(c, method, url);
@@ -175,7 +181,8 @@ static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, 
     conn_deadline(c, s->options.body_timeout_ms);
     if (s->options.handlers->begin)
         s->options.handlers->begin(req, s->options.userdata);
-    if (req->state != REQUEST_ANSWERED && !req->chunk && announced_length(req) > (int64_t)req->body_limit)
+    if (req->state != REQUEST_ANSWERED && !req->chunk &&
+        announced_length(req) > (int64_t)req->body_limit)
         too_large(req);
     if (req->state != REQUEST_ANSWERED)
         return MHD_YES;
@@ -184,7 +191,8 @@ static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, 
     return response_queue(req);
 }
 
-static enum MHD_Result take_body(struct http_server *s, struct http_request *req, const char *data, size_t len)
+static enum MHD_Result take_body(struct http_server *s, struct http_request *req, const char *data,
+                                 size_t len)
 {
     if (req->discard || req->state == REQUEST_ANSWERED) {
         req->discarded += len;
@@ -221,8 +229,9 @@ static enum MHD_Result complete(struct http_server *s, struct http_request *req)
     return MHD_YES;
 }
 
-enum MHD_Result request_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
-                               const char *upload, size_t *upload_size, void **con_cls)
+enum MHD_Result request_access(void *cls, struct MHD_Connection *mhd, const char *url,
+                               const char *method, const char *version, const char *upload,
+                               size_t *upload_size, void **con_cls)
 {
     struct http_server *s = cls;
     struct http_request *req = *con_cls;
@@ -237,7 +246,8 @@ enum MHD_Result request_access(void *cls, struct MHD_Connection *mhd, const char
     return complete(s, req);
 }
 
-void request_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode code)
+void request_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                       enum MHD_RequestTerminationCode code)
 {
     struct http_request *req = *con_cls;
     (void)cls;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers: whole, from a file, or streamed. An answer made while the request is held resumes its connection; libmicrohttpd then takes it.
+// Answers: whole, from a file, or streamed. An answer made while the request is held resumes its
+// connection; libmicrohttpd then takes it.
 #include "common/http_server_internal.h"
 
 #include "common/cleanup.h"
@@ -27,9 +28,11 @@ void http_respond_header(struct http_request *req, const char *name, const char 
 }
 
 // Takes the response (NULL = out of memory: the connection is closed).
-static void answer(struct http_request *req, int status, const char *content_type, struct MHD_Response *response)
+static void answer(struct http_request *req, int status, const char *content_type,
+                   struct MHD_Response *response)
 {
-    if (req->state == REQUEST_ANSWERED || req->is_gone) { // a bug of the owner, or the client is gone: nothing to send it to
+    if (req->state == REQUEST_ANSWERED ||
+        req->is_gone) { // a bug of the owner, or the client is gone: nothing to send it to
         if (response)
             MHD_destroy_response(response);
         return;
@@ -57,13 +60,16 @@ enum MHD_Result response_queue(struct http_request *req)
     return MHD_queue_response(req->conn->mhd, (unsigned)req->status, req->response);
 }
 
-void http_respond(struct http_request *req, int status, const char *content_type, const void *body, size_t len)
+void http_respond(struct http_request *req, int status, const char *content_type, const void *body,
+                  size_t len)
 {
     answer(req, status, content_type,
-           MHD_create_response_from_buffer(len, len ? (void *)(uintptr_t)body : (void *)(uintptr_t) "", MHD_RESPMEM_MUST_COPY));
+           MHD_create_response_from_buffer(
+               len, len ? (void *)(uintptr_t)body : (void *)(uintptr_t) "", MHD_RESPMEM_MUST_COPY));
 }
 
-void http_respond_file(struct http_request *req, int status, const char *content_type, int fd, uint64_t offset, uint64_t len)
+void http_respond_file(struct http_request *req, int status, const char *content_type, int fd,
+                       uint64_t offset, uint64_t len)
 {
     struct MHD_Response *r = MHD_create_response_from_fd_at_offset64(len, fd, offset);
     if (!r)
@@ -73,9 +79,11 @@ void http_respond_file(struct http_request *req, int status, const char *content
 
 void response_problem(struct http_request *req, int status, const char *title, const char *detail)
 {
-    json_t *p = json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", title, "status", status, "detail", detail);
+    json_t *p = json_pack("{s:s, s:s, s:i, s:s}", "type", "about:blank", "title", title, "status",
+                          status, "detail", detail);
     char *text = p ? json_dumps(p, JSON_COMPACT) : NULL;
-    http_respond(req, status, "application/problem+json", text ? text : "{}", text ? strlen(text) : 2);
+    http_respond(req, status, "application/problem+json", text ? text : "{}",
+                 text ? strlen(text) : 2);
     free(text);
     json_decref(p);
 }
@@ -113,7 +121,9 @@ void http_stream_begin(struct http_request *req, int status, const char *content
     req->stream = true;
     req->drained = drained;
     req->drained_userdata = userdata;
-    answer(req, status, content_type, MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, req, NULL));
+    answer(
+        req, status, content_type,
+        MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, STREAM_BLOCK, read_stream, req, NULL));
 }
 
 static void wake(struct http_request *req)

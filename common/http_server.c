@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libmicrohttpd without threads on a libuv loop: its epoll descriptor is polled, its timeout is a timer, and a prepare handle runs it when
-// our own code resumed or added something. It has no listen socket: we accept (http_listen.c), so that limits, TLS and peers are ours.
+// libmicrohttpd without threads on a libuv loop: its epoll descriptor is polled, its timeout is a
+// timer, and a prepare handle runs it when our own code resumed or added something. It has no
+// listen socket: we accept (http_listen.c), so that limits, TLS and peers are ours.
 #include "common/http_server_internal.h"
 
 #include "common/cleanup.h"
@@ -136,11 +137,13 @@ void conn_watch(struct http_conn *c, bool on)
         (void)uv_poll_stop(&c->gone);
 }
 
-static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context, enum MHD_ConnectionNotificationCode code)
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_context,
+                          enum MHD_ConnectionNotificationCode code)
 {
     struct http_server *s = cls;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
         struct http_conn *c = s->by_fd[info->connect_fd];
         c->mhd = mhd;
         *socket_context = c;
@@ -152,7 +155,8 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_c
 // A later request on the same connection: its headers have a deadline too, from its first line on.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct http_server *s = cls;
     (void)uri;
     if (info && info->socket_context)
@@ -210,12 +214,14 @@ int server_add_connection(struct http_server *s, int fd, const struct http_peer 
 static int start_daemon(struct http_server *s)
 {
     unsigned idle_s = (s->options.idle_timeout_ms + 999) / 1000;
-    s->daemon = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0, NULL,
-                                 NULL, request_access, s, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL, MHD_OPTION_NOTIFY_COMPLETED,
-                                 request_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-                                 MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_CONNECTION_TIMEOUT, idle_s,
-                                 MHD_OPTION_CONNECTION_LIMIT, s->options.max_connections + 16, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                                 (size_t)POOL_BYTES, MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_STEP, MHD_OPTION_END);
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET | MHD_USE_ERROR_LOG, 0,
+        NULL, NULL, request_access, s, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
+        MHD_OPTION_NOTIFY_COMPLETED, request_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
+        on_connection, s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_CONNECTION_TIMEOUT,
+        idle_s, MHD_OPTION_CONNECTION_LIMIT, s->options.max_connections + 16,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
+        MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_STEP, MHD_OPTION_END);
     return s->daemon ? 0 : -EIO;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An HTTP/1.1 server on a libuv loop: libmicrohttpd without threads, our own TLS front (tls_front.h)
-// before it for TCP, a plain unix socket for local callers. One request object, one answer.
+// An HTTP/1.1 server on a libuv loop: libmicrohttpd without threads, our own TLS front
+// (tls_front.h) before it for TCP, a plain unix socket for local callers. One request object, one
+// answer.
 //
 // Life of a request: headers arrive -> `begin` decides what to do with the body -> body bytes ->
 // `ready` exactly once -> the owner answers now or later (the connection is held meanwhile) -> the
@@ -19,19 +20,19 @@ struct http_server;
 struct http_request;
 
 struct http_peer {
-    bool local;          // came through the unix socket
-    uid_t uid;           // local only
-    gid_t gid;           // local only: primary group
-    pid_t pid;           // local only
-    char address[64];    // TCP only: "192.0.2.1" or "2001:db8::1"
-    bool has_cert;       // TLS client certificate verified against our CA
-    char cert_cn[128];   // its subject CN: a node id
+    bool local;           // came through the unix socket
+    uid_t uid;            // local only
+    gid_t gid;            // local only: primary group
+    pid_t pid;            // local only
+    char address[64];     // TCP only: "192.0.2.1" or "2001:db8::1"
+    bool has_cert;        // TLS client certificate verified against our CA
+    char cert_cn[128];    // its subject CN: a node id
     char cert_sha256[65]; // lower-case hex of the DER; "" without one
 };
 
 struct http_handlers {
-    // Headers are in, no body byte yet. May answer at once (then the body is not read and `ready` is
-    // not called); may call http_request_body_limit or http_request_stream_body. Optional.
+    // Headers are in, no body byte yet. May answer at once (then the body is not read and `ready`
+    // is not called); may call http_request_body_limit or http_request_stream_body. Optional.
     void (*begin)(struct http_request *req, void *userdata);
     // The whole body is there (or streamed). Must lead to one answer, now or later.
     void (*ready)(struct http_request *req, void *userdata);
@@ -41,68 +42,85 @@ struct http_server_options {
     uv_loop_t *loop;
     const struct http_handlers *handlers; // borrowed, must outlive the server
     void *userdata;
-    size_t body_limit;           // default limit of a buffered body, bytes
-    unsigned header_timeout_ms;  // from accept (or the end of the last answer's first new byte) to headers complete
-    unsigned body_timeout_ms;    // from headers to the end of a buffered body
-    unsigned idle_timeout_ms;    // keep-alive connections without a request
+    size_t body_limit;          // default limit of a buffered body, bytes
+    unsigned header_timeout_ms; // from accept (or the end of the last answer's first new byte) to
+                                // headers complete
+    unsigned body_timeout_ms;   // from headers to the end of a buffered body
+    unsigned idle_timeout_ms;   // keep-alive connections without a request
     unsigned max_connections;
 };
 
-// Creates a server without listeners. On success *ret is owned by the caller, ended by http_server_close.
-int http_server_new(const struct http_server_options *options, struct http_server **ret, struct err *e) WARN_UNUSED;
+// Creates a server without listeners. On success *ret is owned by the caller, ended by
+// http_server_close.
+int http_server_new(const struct http_server_options *options, struct http_server **ret,
+                    struct err *e) WARN_UNUSED;
 
-// Listens on a unix socket (created with mode `mode`, group `gid` unless (gid_t)-1; a stale socket file is
-// replaced only when nobody answers on it, else -EADDRINUSE). Path under 100 bytes.
-int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode, gid_t gid, struct err *e) WARN_UNUSED;
+// Listens on a unix socket (created with mode `mode`, group `gid` unless (gid_t)-1; a stale socket
+// file is replaced only when nobody answers on it, else -EADDRINUSE). Path under 100 bytes.
+int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode, gid_t gid,
+                            struct err *e) WARN_UNUSED;
 
 struct tls_server_options {
     const char *cert_pem; // server certificate chain
     const char *key_pem;
-    const char *ca_pem;   // clients' certificates are asked for (optional) and verified against it
+    const char *ca_pem; // clients' certificates are asked for (optional) and verified against it
 };
-// Listens with TLS 1.3 on address:port ("0.0.0.0", "::", port 0 = any free one; the port taken is returned).
+// Listens with TLS 1.3 on address:port ("0.0.0.0", "::", port 0 = any free one; the port taken is
+// returned).
 int http_server_listen_tls(struct http_server *s, const char *address, uint16_t port,
-                           const struct tls_server_options *tls, uint16_t *ret_port, struct err *e) WARN_UNUSED;
+                           const struct tls_server_options *tls, uint16_t *ret_port,
+                           struct err *e) WARN_UNUSED;
 // Replaces certificate and key for new connections.
-int http_server_set_tls(struct http_server *s, const struct tls_server_options *tls, struct err *e) WARN_UNUSED;
+int http_server_set_tls(struct http_server *s, const struct tls_server_options *tls,
+                        struct err *e) WARN_UNUSED;
 
-// Stops listening and closes every connection (held requests get `gone`); `closed` is called from the
-// loop after the last handle is closed and memory is freed.
+// Stops listening and closes every connection (held requests get `gone`); `closed` is called from
+// the loop after the last handle is closed and memory is freed.
 void http_server_close(struct http_server *s, void (*closed)(void *userdata), void *userdata);
 unsigned http_server_connections(const struct http_server *s);
 
 // --- the request; strings live as long as it does ---
 const char *http_request_method(const struct http_request *req);
-const char *http_request_path(const struct http_request *req);                      // decoded by nobody: raw path, no query
-const char *http_request_header(const struct http_request *req, const char *name);  // NULL when absent; case-insensitive
-const char *http_request_query(const struct http_request *req, const char *name);   // decoded; NULL when absent
+const char *
+http_request_path(const struct http_request *req); // decoded by nobody: raw path, no query
+const char *http_request_header(const struct http_request *req,
+                                const char *name); // NULL when absent; case-insensitive
+const char *http_request_query(const struct http_request *req,
+                               const char *name); // decoded; NULL when absent
 const struct http_peer *http_request_peer(const struct http_request *req);
-const char *http_request_body(const struct http_request *req, size_t *ret_len);     // buffered body, NUL-terminated
+const char *http_request_body(const struct http_request *req,
+                              size_t *ret_len);                   // buffered body, NUL-terminated
 void http_request_set_data(struct http_request *req, void *data); // the owner's pointer
 void *http_request_data(const struct http_request *req);
 
 // In `begin` only. A larger body is answered 413 by the server (problem+json).
 void http_request_body_limit(struct http_request *req, size_t bytes);
-// In `begin` only: body bytes go to `chunk` instead of the buffer, without the buffered body's deadline (a chunk is
-// due within body_timeout_ms of the last). `chunk` returns 0, or a negative errno to stop reading: then the
-// handler must have answered.
+// In `begin` only: body bytes go to `chunk` instead of the buffer, without the buffered body's
+// deadline (a chunk is due within body_timeout_ms of the last). `chunk` returns 0, or a negative
+// errno to stop reading: then the handler must have answered.
 void http_request_stream_body(struct http_request *req,
-                              int (*chunk)(struct http_request *req, const char *data, size_t len, void *userdata));
+                              int (*chunk)(struct http_request *req, const char *data, size_t len,
+                                           void *userdata));
 
-// The client disconnected before the answer was complete. Also called when a streamed answer can't be
-// delivered. Not called after a complete answer. Register at any time before answering.
-void http_request_on_gone(struct http_request *req, void (*gone)(struct http_request *req, void *userdata), void *userdata);
+// The client disconnected before the answer was complete. Also called when a streamed answer can't
+// be delivered. Not called after a complete answer. Register at any time before answering.
+void http_request_on_gone(struct http_request *req,
+                          void (*gone)(struct http_request *req, void *userdata), void *userdata);
 
 // --- the answer: exactly one of respond / respond_file / stream ---
 // Extra header, before the answer; both copied.
 void http_respond_header(struct http_request *req, const char *name, const char *value);
 // Body is copied. content_type NULL = none.
-void http_respond(struct http_request *req, int status, const char *content_type, const void *body, size_t len);
+void http_respond(struct http_request *req, int status, const char *content_type, const void *body,
+                  size_t len);
 // Takes the descriptor; sends `len` bytes from `offset`.
-void http_respond_file(struct http_request *req, int status, const char *content_type, int fd, uint64_t offset, uint64_t len);
-// Chunked answer without an end yet. `drained` (optional) is called when the buffered bytes fell below 64 KiB again.
+void http_respond_file(struct http_request *req, int status, const char *content_type, int fd,
+                       uint64_t offset, uint64_t len);
+// Chunked answer without an end yet. `drained` (optional) is called when the buffered bytes fell
+// below 64 KiB again.
 void http_stream_begin(struct http_request *req, int status, const char *content_type,
                        void (*drained)(struct http_request *req, void *userdata), void *userdata);
-// Copies into the stream's buffer and wakes the connection. Returns bytes now buffered; the writer stops at its own bound.
+// Copies into the stream's buffer and wakes the connection. Returns bytes now buffered; the writer
+// stops at its own bound.
 size_t http_stream_write(struct http_request *req, const void *data, size_t len);
 void http_stream_end(struct http_request *req);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared by http_server.c (daemon and loop), http_listen.c (accepting), http_request.c (from bytes to handlers) and http_response.c.
+// Shared by http_server.c (daemon and loop), http_listen.c (accepting), http_request.c (from bytes
+// to handlers) and http_response.c.
 #pragma once
 
 #include "common/http_server.h"
@@ -27,7 +28,7 @@ struct http_server {
     uv_prepare_t kick; // runs it when something was resumed or added
     bool kicked;
     struct http_listener *listeners;
-    struct tls_front *front; // NULL without a TLS listener
+    struct tls_front *front;  // NULL without a TLS listener
     struct http_conn **by_fd; // connections by the descriptor that libmicrohttpd has
     size_t by_fd_size;
     struct http_conn *conns;
@@ -67,7 +68,7 @@ struct http_request {
     size_t body_limit;
     struct strbuf body;
     int (*chunk)(struct http_request *req, const char *data, size_t len, void *userdata);
-    bool discard;  // answered or refused while the body still comes
+    bool discard; // answered or refused while the body still comes
     bool ready_called;
     size_t discarded;
     void *data;
@@ -96,9 +97,11 @@ void conn_watch(struct http_conn *c, bool on);        // for the client's end, w
 void listeners_close(struct http_server *s);
 void listeners_unpause(struct http_server *s);
 // http_request.c
-enum MHD_Result request_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method, const char *version,
-                               const char *upload, size_t *upload_size, void **con_cls);
-void request_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode code);
+enum MHD_Result request_access(void *cls, struct MHD_Connection *mhd, const char *url,
+                               const char *method, const char *version, const char *upload,
+                               size_t *upload_size, void **con_cls);
+void request_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
+                       enum MHD_RequestTerminationCode code);
 void request_client_gone(struct http_request *req); // while held or streaming
 void request_resume(struct http_request *req);
 // http_response.c

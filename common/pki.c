@@ -13,7 +13,6 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <stdbool.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster's certificates: ECDSA P-256 keys, one CA, server and node certificates (RFC 5280), on OpenSSL.
-// All inputs and outputs are PEM text; returned texts are owned by the caller.
+// The cluster's certificates: ECDSA P-256 keys, one CA, server and node certificates (RFC 5280), on
+// OpenSSL. All inputs and outputs are PEM text; returned texts are owned by the caller.
 #pragma once
 
 #include "common/err.h"
@@ -8,17 +8,20 @@
 
 int pki_key_new(char **ret_key_pem, struct err *e) WARN_UNUSED;
 // Self-signed CA, pathlen 0, key usage certSign+cRLSign; CN "meadow cluster <id>".
-int pki_ca_new(const char *key_pem, const char *cluster_id, int days, char **ret_cert_pem, struct err *e) WARN_UNUSED;
-// Server certificate with subjectAltName entries from `names` (NULL-terminated; "DNS" or IP is told apart by
-// form), extendedKeyUsage serverAuth.
-int pki_server_cert(const char *ca_cert_pem, const char *ca_key_pem, const char *key_pem, const char *const *names,
-                    int days, char **ret_cert_pem, struct err *e) WARN_UNUSED;
+int pki_ca_new(const char *key_pem, const char *cluster_id, int days, char **ret_cert_pem,
+               struct err *e) WARN_UNUSED;
+// Server certificate with subjectAltName entries from `names` (NULL-terminated; "DNS" or IP is told
+// apart by form), extendedKeyUsage serverAuth.
+int pki_server_cert(const char *ca_cert_pem, const char *ca_key_pem, const char *key_pem,
+                    const char *const *names, int days, char **ret_cert_pem,
+                    struct err *e) WARN_UNUSED;
 // A certificate request with CN `name`, proving possession of the key.
-int pki_csr_new(const char *key_pem, const char *name, char **ret_csr_pem, struct err *e) WARN_UNUSED;
-// Signs the key of the (verified) request as CN `node_id`, extendedKeyUsage clientAuth; nothing else of the request is
-// taken over. -EPROTO for a bad request or a key that is not ECDSA P-256.
-int pki_node_cert(const char *ca_cert_pem, const char *ca_key_pem, const char *csr_pem, const char *node_id, int days,
-                  char **ret_cert_pem, struct err *e) WARN_UNUSED;
+int pki_csr_new(const char *key_pem, const char *name, char **ret_csr_pem,
+                struct err *e) WARN_UNUSED;
+// Signs the key of the (verified) request as CN `node_id`, extendedKeyUsage clientAuth; nothing
+// else of the request is taken over. -EPROTO for a bad request or a key that is not ECDSA P-256.
+int pki_node_cert(const char *ca_cert_pem, const char *ca_key_pem, const char *csr_pem,
+                  const char *node_id, int days, char **ret_cert_pem, struct err *e) WARN_UNUSED;
 // SHA-256 of the DER, lower-case hex, 64 characters + NUL.
 int pki_cert_fingerprint(const char *cert_pem, char ret_hex[65], struct err *e) WARN_UNUSED;
 // SHA-256 of the public key (SubjectPublicKeyInfo DER) of a request: a node is its key.

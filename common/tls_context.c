@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Builds the context: certificate, key and CA from PEM text in memory; no session cache and no tickets (connections live long).
+// Builds the context: certificate, key and CA from PEM text in memory; no session cache and no
+// tickets (connections live long).
 #include "common/tls_context.h"
 
 #include <openssl/err.h>
@@ -49,20 +50,22 @@ static int use_ca(SSL_CTX *ctx, const char *pem)
 {
     BIO *bio = BIO_new_mem_buf(pem, -1);
     X509 *ca = bio ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
-    int ok = ca && X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), ca) == 1 && SSL_CTX_add_client_CA(ctx, ca) == 1;
+    int ok = ca && X509_STORE_add_cert(SSL_CTX_get_cert_store(ctx), ca) == 1 &&
+             SSL_CTX_add_client_CA(ctx, ca) == 1;
     X509_free(ca);
     (void)BIO_free(bio);
     return ok;
 }
 
-static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in, unsigned in_len,
-                       void *userdata)
+static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                       const unsigned char *in, unsigned in_len, void *userdata)
 {
     static const unsigned char ours[] = "\x08http/1.1";
     unsigned char *chosen = NULL;
     (void)ssl;
     (void)userdata;
-    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof(ours) - 1, in, in_len) != OPENSSL_NPN_NEGOTIATED)
+    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof(ours) - 1, in, in_len) !=
+        OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_NOACK;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
@@ -86,7 +89,8 @@ int tls_context_new(const struct tls_server_options *o, SSL_CTX **ret, struct er
     }
     (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     (void)SSL_CTX_set_num_tickets(ctx, 0);
-    (void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    (void)SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_alpn_select_cb(ctx, choose_alpn, NULL);
     *ret = ctx;
     return 0;

@@ -6,5 +6,6 @@
 
 #include <openssl/ssl.h>
 
-// TLS 1.3 only, ALPN http/1.1, client certificates asked for and verified against ca_pem when one is sent. Owned: SSL_CTX_free.
+// TLS 1.3 only, ALPN http/1.1, client certificates asked for and verified against ca_pem when one
+// is sent. Owned: SSL_CTX_free.
 int tls_context_new(const struct tls_server_options *o, SSL_CTX **ret, struct err *e) WARN_UNUSED;

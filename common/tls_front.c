@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The pump. Each direction holds at most one block that the other side would not take yet; while it does, nothing more is read, so a slow
-// reader slows its writer down. A close_notify alone is a half close: answers still go out; the connection is over when TCP ends, an error
-// shows, or the HTTP server closes its end.
+// The pump. Each direction holds at most one block that the other side would not take yet; while it
+// does, nothing more is read, so a slow reader slows its writer down. A close_notify alone is a
+// half close: answers still go out; the connection is over when TCP ends, an error shows, or the
+// HTTP server closes its end.
 #include "common/tls_front.h"
 
 #include "common/cleanup.h"
@@ -82,7 +83,8 @@ static void conn_close(struct tls_conn *c)
     if (c->ready && c->inner_eof)
         (void)SSL_shutdown(c->ssl);
     ERR_clear_error();
-    // The peer and the HTTP server see the end at once; the descriptors themselves go when the handles are closed.
+    // The peer and the HTTP server see the end at once; the descriptors themselves go when the
+    // handles are closed.
     (void)uv_poll_stop(&c->net);
     (void)shutdown(c->fd, SHUT_RDWR);
     if (c->pair >= 0)
@@ -107,7 +109,8 @@ static void update(struct tls_conn *c)
     (void)uv_poll_start(&c->net, net, on_net);
     if (!c->inner_open)
         return;
-    int inner = (c->to_client.data || c->inner_eof ? 0 : UV_READABLE) | (c->to_inner.data ? UV_WRITABLE : 0);
+    int inner = (c->to_client.data || c->inner_eof ? 0 : UV_READABLE) |
+                (c->to_inner.data ? UV_WRITABLE : 0);
     if (inner)
         (void)uv_poll_start(&c->inner, inner, on_inner);
     else
@@ -156,7 +159,8 @@ static void flush_inner(struct tls_conn *c)
     if (r != 1)
         drop(&c->to_inner);
     if (r < 0)
-        c->read_closed = true; // it answered without reading the rest: nothing more goes in, the answer comes out
+        c->read_closed = true; // it answered without reading the rest: nothing more goes in, the
+                               // answer comes out
 }
 
 static bool read_client(struct tls_conn *c)
@@ -273,7 +277,8 @@ static void take_certificate(struct tls_conn *c)
     if (!cert)
         return;
     c->peer.has_cert = SSL_get_verify_result(c->ssl) == X509_V_OK;
-    if (X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, c->peer.cert_cn, sizeof(c->peer.cert_cn)) < 0)
+    if (X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, c->peer.cert_cn,
+                                  sizeof(c->peer.cert_cn)) < 0)
         c->peer.cert_cn[0] = '\0';
     if (X509_digest(cert, EVP_sha256(), md, NULL) == 1)
         for (size_t i = 0; i < 32; i++)
@@ -337,7 +342,8 @@ static void on_net(uv_poll_t *poll, int status, int events)
             handshake(c);
         return;
     }
-    // After the client's close_notify (or while its bytes wait for room) only the end of TCP tells that it is gone.
+    // After the client's close_notify (or while its bytes wait for room) only the end of TCP tells
+    // that it is gone.
     if ((events & UV_DISCONNECT) && (c->read_closed || !(events & UV_READABLE))) {
         conn_close(c);
         return;
@@ -388,7 +394,8 @@ int tls_front_set(struct tls_front *f, const struct tls_server_options *tls, str
     return 0;
 }
 
-int tls_front_new(const struct tls_front_options *o, const struct tls_server_options *tls, struct tls_front **ret, struct err *e)
+int tls_front_new(const struct tls_front_options *o, const struct tls_server_options *tls,
+                  struct tls_front **ret, struct err *e)
 {
     struct tls_front *f = calloc(1, sizeof(*f));
     if (!f)
