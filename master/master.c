@@ -260,6 +260,14 @@ static void on_assignment(struct node *node, void *userdata)
     agents_wake(node);
 }
 
+static void on_logs_complete(const char *attempt_id, void *userdata)
+{
+    struct master *m = userdata;
+    int r = log_store_finish(m->api.logs, attempt_id);
+    if (r < 0)
+        log_warn("logs", "attempt %s: its log is not marked as complete: %s", attempt_id, strerror(-r));
+}
+
 static void on_forget_logs(const char *attempt_id, void *userdata)
 {
     struct master *m = userdata;
@@ -310,6 +318,7 @@ static int make_parts(struct master *m, struct err *e)
                                       .log_limit = c->log_limit,
                                       .default_resources = {c->default_cpu, c->default_memory, 0},
                                       .assignment_moved = on_assignment,
+                                      .logs_complete = on_logs_complete,
                                       .forget_logs = on_forget_logs,
                                       .userdata = m};
     (void)snprintf(logs, sizeof(logs), "%s/logs", c->data_dir);

@@ -17,6 +17,8 @@ struct cluster_options {
     struct resources default_resources; // of components without `resources`
     // Called for each node whose published assignment moved (answer its held sync).
     void (*assignment_moved)(struct node *node, void *userdata);
+    // The node has sent everything that the attempt wrote.
+    void (*logs_complete)(const char *attempt_id, void *userdata);
     // The attempt's logs are no longer needed (its job was deleted).
     void (*forget_logs)(const char *attempt_id, void *userdata);
     void *userdata;

@@ -42,6 +42,8 @@ static void apply_status(struct cluster *c, struct node *n, const struct attempt
     struct task *t = a->task;
     if (a->removed)
         return;
+    if (s->state == ATTEMPT_ENDED && s->logs == LOGS_COMPLETE)
+        c->options.logs_complete(s->id, c->options.userdata);
     if (!t) {
         if (s->state == ATTEMPT_ENDED && s->logs == LOGS_COMPLETE)
             assignment_remove(c, n, a);

@@ -64,6 +64,15 @@ struct plan_job {
 // passed over, its partial choices undone). Nodes are left as they are after the placements. -ENOMEM only.
 int plan_run(struct plan_node *nodes, size_t n_nodes, struct plan_job **jobs, size_t n_jobs) WARN_UNUSED;
 
+// The same over nodes that are kept from one run to the next, so that a run costs what it places and not what the cluster holds.
+// The nodes are borrowed and stay the caller's to change, one plan_index_touch per changed node before the next run; for a node more
+// or less, or a changed name, make a new index. Sizes are compared with the largest totals there were when it was made.
+struct plan_index;
+int plan_index_new(struct plan_node *nodes, size_t n_nodes, struct plan_index **ret) WARN_UNUSED; // -ENOMEM
+void plan_index_touch(struct plan_index *x, size_t node);
+int plan_index_run(struct plan_index *x, struct plan_job **jobs, size_t n_jobs) WARN_UNUSED; // -ENOMEM
+void plan_index_free(struct plan_index *x); // NULL is fine
+
 // Why one job that plan_run left unplaced does not fit on these (updated) nodes.
 struct plan_reason {
     int node;            // index
@@ -72,7 +81,8 @@ struct plan_reason {
 struct plan_blocker {
     const char *what;    // "cpu" "memory" "gpu" "ports" "runtime" "node" "gang" ; static text
     int nodes;           // on how many nodes it blocks
-    int64_t short_by;    // smallest shortage over those nodes, in the resource's unit (millicores, bytes, cards, ports); 0 = n/a
+    int64_t short_by;    // smallest shortage over those nodes, in the resource's unit (millicores, bytes, cards, ports; "gang": tasks
+                         // that found no place); 0 = n/a
 };
 struct plan_explanation {
     char summary[256];   // one sentence for people

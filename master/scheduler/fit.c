@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether a task fits on a node, and taking what it needs there. "all" of a resource means the
+// node's total, wholly free; a node that has none of it does not qualify, so that `gpu: all` never
+// lands where there is no card.
+#include "master/scheduler/plan_internal.h"
+
+#include <string.h>
+
+static int64_t at_least_0(int64_t v)
+{
+    return v > 0 ? v : 0;
+}
+
+struct plan_need plan_need_of(const struct plan_demand *d)
+{
+    struct plan_need n = {
+        .cpu = d->cpu_all ? 0 : at_least_0(d->resources.cpu_milli),
+        .memory = d->memory_all ? 0 : at_least_0(d->resources.memory),
+        .ports = d->ports > 0 ? d->ports : 0,
+        .whole = (d->cpu_all ? WHOLE_CPU : 0u) | (d->memory_all ? WHOLE_MEMORY : 0u) |
+                 (d->gpu_all ? WHOLE_GPU : 0u),
+        .runtimes = (unsigned)d->runtimes & PLAN_RUNTIME_ANY,
+    };
+    int64_t gpus = d->gpu_all ? 0 : at_least_0(d->resources.gpu);
+    n.gpus = gpus > PLAN_MAX_GPUS ? PLAN_MAX_GPUS + 1 : (int)gpus;
+    if (n.gpus > PLAN_MAX_GPUS || n.ports > PLAN_MAX_PORTS)
+        n.runtimes = 0;
+    return n;
+}
+
+int plan_gpus_free(const struct plan_node *n)
+{
+    int by_index = __builtin_popcountll(n->gpus_free);
+    return n->free.gpu < by_index ? (int)at_least_0(n->free.gpu) : by_index;
+}
+
+struct plan_view plan_view_of(const struct plan_node *n)
+{
+    if (n->ineligible)
+        return (struct plan_view){0};
+    struct plan_view v = {
+        .cpu = n->free.cpu_milli,
+        .memory = n->free.memory,
+        .gpus = (uint16_t)plan_gpus_free(n),
+        .ports = (uint16_t)plan_ports_free(&n->ports, PLAN_MAX_PORTS),
+        .flags = (uint16_t)(n->runtime & PLAN_RUNTIME_ANY),
+    };
+    if (n->total.cpu_milli > 0 && v.cpu >= n->total.cpu_milli)
+        v.flags |= WHOLE_CPU;
+    if (n->total.memory > 0 && v.memory >= n->total.memory)
+        v.flags |= WHOLE_MEMORY;
+    if (n->total.gpu > 0 && v.gpus >= n->total.gpu)
+        v.flags |= WHOLE_GPU;
+    return v;
+}
+
+bool plan_need_within(const struct plan_need *easier, const struct plan_need *harder)
+{
+    return easier->cpu <= harder->cpu && easier->memory <= harder->memory &&
+           easier->gpus <= harder->gpus && easier->ports <= harder->ports &&
+           !(easier->whole & ~harder->whole) && !(harder->runtimes & ~easier->runtimes);
+}
+
+static uint64_t take_gpus(uint64_t *bits, int64_t n)
+{
+    uint64_t taken = 0;
+    for (; n > 0 && *bits; n--) {
+        uint64_t lowest = *bits & -*bits;
+        taken |= lowest;
+        *bits &= ~lowest;
+    }
+    return taken;
+}
+
+void plan_grant(struct plan_node *n, struct plan_task *t)
+{
+    const struct plan_demand *d = &t->demand;
+    struct plan_need need = plan_need_of(d);
+    t->granted = (struct resources){
+        .cpu_milli = d->cpu_all ? n->total.cpu_milli : need.cpu,
+        .memory = d->memory_all ? n->total.memory : need.memory,
+        .gpu = d->gpu_all ? n->total.gpu : need.gpus,
+    };
+    n->free.cpu_milli -= t->granted.cpu_milli;
+    n->free.memory -= t->granted.memory;
+    n->free.gpu -= t->granted.gpu;
+    t->gpus = take_gpus(&n->gpus_free, t->granted.gpu);
+    memset(t->port, 0, sizeof(t->port));
+    plan_ports_take(&n->ports, need.ports, t->port);
+    n->tasks++;
+}
+
+void plan_revoke(struct plan_node *n, const struct plan_task *t, uint16_t cursor)
+{
+    n->free.cpu_milli += t->granted.cpu_milli;
+    n->free.memory += t->granted.memory;
+    n->free.gpu += t->granted.gpu;
+    n->gpus_free |= t->gpus;
+    plan_ports_give(&n->ports, plan_need_of(&t->demand).ports, t->port);
+    n->ports.cursor = cursor;
+    n->tasks--;
+}

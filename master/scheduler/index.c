@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// All nodes as the plan looks at them: a compact view of each, what is free in all, and an ordered
+// tree for each way of placing that is used enough to pay for it. Both ways to pick a node, by tree and by
+// looking at every one, give the same answer.
+#include "master/scheduler/node_tree.h"
+
+#include "common/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void count(struct plan_index *x, const struct plan_view *v, int sign)
+{
+    x->sum_cpu += sign * (v->cpu > 0 ? v->cpu : 0);
+    x->sum_memory += sign * (v->memory > 0 ? v->memory : 0);
+    x->sum_gpus += sign * v->gpus;
+}
+
+int plan_index_new(struct plan_node *nodes, size_t n, struct plan_index **ret)
+{
+    struct plan_index *x = calloc(1, sizeof(*x));
+    if (!x)
+        return -ENOMEM;
+    *x = (struct plan_index){.nodes = nodes, .n = n, .most_cpu = 1, .most_memory = 1};
+    x->views = calloc(n + 1, sizeof(*x->views));
+    x->job_tasks = calloc(n + 1, sizeof(*x->job_tasks));
+    if (!x->views || !x->job_tasks) {
+        plan_index_free(x);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct resources *total = &nodes[i].total;
+        x->views[i] = plan_view_of(&nodes[i]);
+        count(x, &x->views[i], 1);
+        x->most_cpu = total->cpu_milli > x->most_cpu ? total->cpu_milli : x->most_cpu;
+        x->most_memory = total->memory > x->most_memory ? total->memory : x->most_memory;
+    }
+    *ret = x;
+    return 0;
+}
+
+void plan_index_free(struct plan_index *x)
+{
+    if (!x)
+        return;
+    for (size_t i = 0; i < x->n_live; i++)
+        node_tree_free(x->live[i]);
+    free(x->views);
+    free(x->job_tasks);
+    free(x->rank_of);
+    free(x->node_at);
+    free(x);
+}
+
+void plan_index_touch(struct plan_index *x, size_t node)
+{
+    count(x, &x->views[node], -1);
+    x->views[node] = plan_view_of(&x->nodes[node]);
+    count(x, &x->views[node], 1);
+    for (size_t i = 0; i < x->n_live; i++)
+        node_tree_mark(x->live[i], x->rank_of[node]);
+}
+
+// --- trees ---
+
+static int compare_names(const void *a, const void *b, void *nodes)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    const struct plan_node *n = nodes;
+    int c = strcmp(n[x].name, n[y].name);
+    return c ? c : x < y ? -1 : x > y;
+}
+
+static int rank(struct plan_index *x)
+{
+    if (x->rank_of)
+        return 0;
+    cleanup_free uint32_t *rank_of = calloc(x->n + 1, sizeof(*rank_of));
+    cleanup_free uint32_t *node_at = calloc(x->n + 1, sizeof(*node_at));
+    if (!rank_of || !node_at)
+        return -ENOMEM;
+    for (size_t i = 0; i < x->n; i++)
+        node_at[i] = (uint32_t)i;
+    qsort_r(node_at, x->n, sizeof(*node_at), compare_names, x->nodes);
+    for (size_t i = 0; i < x->n; i++)
+        rank_of[node_at[i]] = (uint32_t)i;
+    x->rank_of = TAKE_PTR(rank_of);
+    x->node_at = TAKE_PTR(node_at);
+    return 0;
+}
+
+static int fill(const struct plan_index *x, struct node_tree *t, enum alloc_mode mode,
+                enum alloc_metric m)
+{
+    cleanup_free struct plan_key *keys = calloc(x->n + 1, sizeof(*keys));
+    cleanup_free struct plan_view *views = calloc(x->n + 1, sizeof(*views));
+    if (!keys || !views)
+        return -ENOMEM;
+    for (size_t i = 0; i < x->n; i++) {
+        keys[i] = place_key(x, mode, m, x->node_at[i]);
+        views[i] = x->views[x->node_at[i]];
+    }
+    return node_tree_build(t, keys, views);
+}
+
+int plan_index_prepare(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m)
+{
+    if (x->trees[mode][m])
+        return 0;
+    int r = rank(x);
+    if (r < 0)
+        return r;
+    struct node_tree *t = node_tree_new(x->n);
+    if (!t || fill(x, t, mode, m) < 0) {
+        node_tree_free(t);
+        return -ENOMEM;
+    }
+    x->trees[mode][m] = t;
+    x->live[x->n_live++] = t;
+    return 0;
+}
+
+static int64_t pick_by_tree(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                            const struct plan_need *need, int64_t but)
+{
+    struct node_tree *t = x->trees[mode][m];
+    int64_t at;
+    while ((at = node_tree_next_dirty(t)) >= 0) {
+        uint32_t node = x->node_at[at];
+        node_tree_set(t, (uint32_t)at, place_key(x, mode, m, node), x->views[node]);
+    }
+    at = node_tree_first(t, need, but < 0 ? -1 : (int64_t)x->rank_of[but]);
+    return at < 0 ? -1 : (int64_t)x->node_at[at];
+}
+
+// --- picking ---
+
+static bool better(const struct plan_index *x, const struct plan_key *a, size_t node,
+                   const struct plan_key *b, int64_t than)
+{
+    if (than < 0)
+        return true;
+    if (a->hi != b->hi)
+        return a->hi < b->hi;
+    if (a->lo != b->lo)
+        return a->lo < b->lo;
+    return strcmp(x->nodes[node].name, x->nodes[than].name) < 0;
+}
+
+static int64_t pick_by_look(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                            const struct plan_need *need, int64_t but)
+{
+    int64_t best = -1;
+    struct plan_key best_key = {0};
+    for (size_t i = 0; i < x->n; i++) {
+        if ((int64_t)i == but || !plan_fits(&x->views[i], need))
+            continue;
+        struct plan_key key = place_key(x, mode, m, i);
+        if (better(x, &key, i, &best_key, best)) {
+            best = (int64_t)i;
+            best_key = key;
+        }
+    }
+    return best;
+}
+
+static int64_t node_named(const struct plan_index *x, const char *name)
+{
+    for (size_t i = 0; name && i < x->n; i++)
+        if (strcmp(x->nodes[i].name, name) == 0)
+            return (int64_t)i;
+    return -1;
+}
+
+int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                    const struct plan_need *need, const char *avoid)
+{
+    int64_t but = node_named(x, avoid);
+    int64_t at = x->trees[mode][m] ? pick_by_tree(x, mode, m, need, but)
+                                   : pick_by_look(x, mode, m, need, but);
+    if (at < 0 && but >= 0 && plan_fits(&x->views[but], need))
+        at = but;
+    return (int)at;
+}
+
+// --- keys ---
+
+int64_t plan_metric_free(const struct plan_view *v, enum alloc_metric metric)
+{
+    switch (metric) {
+    case METRIC_MEMORY:
+        return v->memory;
+    case METRIC_GPU:
+        return v->gpus;
+    default:
+        return v->cpu;
+    }
+}
+
+struct plan_key place_key(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                          size_t node)
+{
+    switch (mode) {
+    case ALLOC_BALANCED:
+        return place_balanced_key(x, node, m);
+    case ALLOC_COMPACTED:
+        return place_compacted_key(x, node, m);
+    case ALLOC_SPREAD:
+        return place_spread_key(x, node, m);
+    default:
+        return place_best_fit_key(x, node, m);
+    }
+}

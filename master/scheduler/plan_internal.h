@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the plan share: needs and views in a compact form, the order in which a mode
+// prefers nodes, and the index over all nodes. Nothing outside this folder includes it.
+#pragma once
+
+#include "master/scheduler/plan.h"
+
+// --- need and view: may this task run on that node? ---
+
+// PLAN_RUNTIME_* are the lower bits of both masks.
+enum { WHOLE_CPU = 4, WHOLE_MEMORY = 8, WHOLE_GPU = 16 };
+
+// A demand, ready to be compared. A resource wanted as "all" is 0 here and a bit in `whole`.
+struct plan_need {
+    int64_t cpu, memory;
+    int gpus, ports;
+    unsigned whole;    // WHOLE_*
+    unsigned runtimes; // 0 = nothing can run it
+};
+
+// What a node has free, or (in a tree) the most that any of several nodes has.
+struct plan_view {
+    int64_t cpu, memory;
+    uint16_t gpus;
+    uint16_t ports; // counted up to PLAN_MAX_PORTS only: nobody needs more
+    uint16_t flags; // runtimes | WHOLE_*
+};
+
+struct plan_need plan_need_of(const struct plan_demand *d);
+// All zero, so that nothing fits, when the node is not eligible.
+struct plan_view plan_view_of(const struct plan_node *n);
+// Cards that can be given: counted by number and by index.
+int plan_gpus_free(const struct plan_node *n);
+
+// For the view of one node: the need fits. For the most of several: it may fit on one of them.
+static inline bool plan_fits(const struct plan_view *v, const struct plan_need *n)
+{
+    return (v->flags & n->runtimes) && (v->flags & n->whole) == n->whole &&
+           (n->cpu == 0 || v->cpu >= n->cpu) && (n->memory == 0 || v->memory >= n->memory) &&
+           v->gpus >= n->gpus && v->ports >= n->ports;
+}
+
+// Everything that fits `harder` also fits `easier`.
+bool plan_need_within(const struct plan_need *easier, const struct plan_need *harder);
+
+// Takes what the task needs from the node, and writes the task's result but for `node`.
+void plan_grant(struct plan_node *n, struct plan_task *t);
+// The reverse, exactly; `cursor` is the node's port cursor from before the grant.
+void plan_revoke(struct plan_node *n, const struct plan_task *t, uint16_t cursor);
+
+// --- ports.c ---
+
+// Free ports, counting no further than `limit`.
+int plan_ports_free(const struct plan_ports *p, int limit);
+// Takes `n` free ports (there must be so many), the first ones from the cursor on, around the end.
+void plan_ports_take(struct plan_ports *p, int n, uint16_t *ret_ports);
+void plan_ports_give(struct plan_ports *p, int n, const uint16_t *ports);
+
+// --- preference: lowest key first, then lowest name (plain strcmp order) ---
+
+struct plan_key {
+    uint64_t hi;
+    int64_t lo;
+};
+
+struct plan_index {
+    struct plan_node *nodes; // borrowed
+    size_t n;
+    struct plan_view *views;
+    uint32_t *job_tasks; // tasks of the job under way, by node
+    int64_t most_cpu, most_memory; // largest totals, at least 1
+    __int128 sum_cpu, sum_memory, sum_gpus; // free in all
+    uint32_t *rank_of, *node_at; // by name; NULL until a tree is needed
+    struct node_tree *trees[ALLOC_MAX][METRIC_MAX]; // NULL until needed
+    struct node_tree *live[ALLOC_MAX * METRIC_MAX];
+    size_t n_live;
+    size_t asked[ALLOC_MAX][METRIC_MAX]; // tasks that looked for a place this way
+};
+
+int64_t plan_metric_free(const struct plan_view *v, enum alloc_metric metric);
+// Share of the largest node, 0 .. PLAN_SHARE_ONE (more when `amount` is above it).
+#define PLAN_SHARE_ONE (INT64_C(1) << 20)
+int64_t plan_share(int64_t amount, int64_t most);
+
+struct plan_key place_balanced_key(const struct plan_index *x, size_t node, enum alloc_metric m);
+struct plan_key place_compacted_key(const struct plan_index *x, size_t node, enum alloc_metric m);
+struct plan_key place_best_fit_key(const struct plan_index *x, size_t node, enum alloc_metric m);
+struct plan_key place_spread_key(const struct plan_index *x, size_t node, enum alloc_metric m);
+struct plan_key place_key(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                          size_t node);
+
+// --- index.c ---
+
+// Makes the tree for this way of placing, so that picks need not look at every node. -ENOMEM.
+int plan_index_prepare(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m) WARN_UNUSED;
+// The preferred node that fits the demand, or -1.
+int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                    const struct plan_need *need, const char *avoid);
+
+// --- order.c ---
+
+struct plan_order {
+    int64_t size;
+    uint32_t task;
+};
+// Largest first; equal ones as they stand in the job.
+void plan_order_tasks(const struct plan_index *x, const struct plan_job *job,
+                      struct plan_order *ret);
