@@ -1,0 +1,54 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Makes build/meadow_VERSION_ARCH.deb from what "make install" would install. Usage: deploy/deb.sh BUILD_DIR
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build}
+
+version=$(sed -nE 's/^#define MEADOW_VERSION +"(.*)"/\1/p' proto/version.h)
+arch=$(dpkg --print-architecture)
+tree=$(mktemp -d /tmp/meadow-deb.XXXXXX)
+trap 'rm -rf "$tree"' EXIT
+make -s BUILD="$build" DESTDIR="$tree" PREFIX=/usr install
+
+# The packages that hold the libraries the programs are linked to.
+libraries=$(ldd "$tree"/usr/bin/* | grep -oE '=> /[^ ]+' | cut -c 4- | sort -u)
+depends=$(for library in $libraries; do
+    dpkg -S "$(readlink -f "$library")" "$library" 2>/dev/null | head -n 1 | cut -d : -f 1
+done | sort -u | paste -s -d , | sed 's/,/, /g')
+
+mkdir "$tree/DEBIAN"
+cat >"$tree/DEBIAN/control" <<END
+Package: meadow
+Version: $version
+Architecture: $arch
+Maintainer: meadow developers <meadow@localhost>
+Section: admin
+Priority: optional
+Depends: $depends, redis-server
+Recommends: docker.io
+Description: cluster manager for training on machines you already have
+ A master that keeps the cluster's state and places jobs, an agent for each
+ machine, and the meadow command.
+END
+(cd "$tree" && find etc -type f -printf '/%p\n') >"$tree/DEBIAN/conffiles"
+cat >"$tree/DEBIAN/postinst" <<'END'
+#!/bin/sh
+set -e
+if command -v systemd-sysusers >/dev/null; then
+    systemd-sysusers meadow.conf
+elif ! getent passwd meadow >/dev/null; then
+    useradd --system --user-group --home-dir /var/lib/meadow --shell /usr/sbin/nologin meadow
+fi
+chgrp meadow /etc/meadow/*.yml
+[ ! -d /run/systemd/system ] || systemctl daemon-reload
+END
+cat >"$tree/DEBIAN/prerm" <<'END'
+#!/bin/sh
+set -e
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl disable --now meadow-master.service meadow-agent.service
+fi
+END
+chmod 755 "$tree/DEBIAN/postinst" "$tree/DEBIAN/prerm"
+dpkg-deb --root-owner-group --build "$tree" "$build/meadow_${version}_$arch.deb"
