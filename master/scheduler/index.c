@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All nodes as the plan looks at them: a compact view of each, what is free in all, and an ordered
-// tree for each way of placing that is used enough to pay for it. Both ways to pick a node, by tree and by
-// looking at every one, give the same answer.
+// tree for each way of placing that is used enough to pay for it. Both ways to pick a node, by tree
+// and by looking at every one, give the same answer.
 #include "master/scheduler/node_tree.h"
 
 #include "common/cleanup.h"
@@ -63,6 +63,12 @@ void plan_index_touch(struct plan_index *x, size_t node)
 
 // --- trees ---
 
+// best-fit knows no metric: one tree does for all.
+static struct node_tree **slot(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m)
+{
+    return &x->trees[mode][mode == ALLOC_BEST_FIT ? 0 : m];
+}
+
 static int compare_names(const void *a, const void *b, void *nodes)
 {
     uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -105,7 +111,7 @@ static int fill(const struct plan_index *x, struct node_tree *t, enum alloc_mode
 
 int plan_index_prepare(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m)
 {
-    if (x->trees[mode][m])
+    if (*slot(x, mode, m))
         return 0;
     int r = rank(x);
     if (r < 0)
@@ -115,15 +121,15 @@ int plan_index_prepare(struct plan_index *x, enum alloc_mode mode, enum alloc_me
         node_tree_free(t);
         return -ENOMEM;
     }
-    x->trees[mode][m] = t;
+    *slot(x, mode, m) = t;
     x->live[x->n_live++] = t;
     return 0;
 }
 
-static int64_t pick_by_tree(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+static int64_t pick_by_tree(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
                             const struct plan_need *need, int64_t but)
 {
-    struct node_tree *t = x->trees[mode][m];
+    struct node_tree *t = *slot(x, mode, m);
     int64_t at;
     while ((at = node_tree_next_dirty(t)) >= 0) {
         uint32_t node = x->node_at[at];
@@ -166,17 +172,31 @@ static int64_t pick_by_look(const struct plan_index *x, enum alloc_mode mode, en
 
 static int64_t node_named(const struct plan_index *x, const char *name)
 {
-    for (size_t i = 0; name && i < x->n; i++)
-        if (strcmp(x->nodes[i].name, name) == 0)
-            return (int64_t)i;
-    return -1;
+    if (!name)
+        return -1;
+    if (!x->node_at) {
+        for (size_t i = 0; i < x->n; i++)
+            if (strcmp(x->nodes[i].name, name) == 0)
+                return (int64_t)i;
+        return -1;
+    }
+    size_t low = 0, high = x->n;
+    while (low < high) {
+        size_t mid = low + (high - low) / 2;
+        if (strcmp(x->nodes[x->node_at[mid]].name, name) < 0)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    bool found = low < x->n && strcmp(x->nodes[x->node_at[low]].name, name) == 0;
+    return found ? (int64_t)x->node_at[low] : -1;
 }
 
 int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
                     const struct plan_need *need, const char *avoid)
 {
     int64_t but = node_named(x, avoid);
-    int64_t at = x->trees[mode][m] ? pick_by_tree(x, mode, m, need, but)
+    int64_t at = *slot(x, mode, m) ? pick_by_tree(x, mode, m, need, but)
                                    : pick_by_look(x, mode, m, need, but);
     if (at < 0 && but >= 0 && plan_fits(&x->views[but], need))
         at = but;

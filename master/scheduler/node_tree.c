@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A treap: a search tree by (key, number), kept in balance by a fixed scrambled priority per node, so
-// that the same input gives the same shape and the same answer everywhere. Each branch knows the
+// A treap: a search tree by (key, number), kept in balance by a fixed scrambled priority per node,
+// so that the same input gives the same shape and the same answer everywhere. Each branch knows the
 // most of every resource that one of its nodes has; a search skips branches where that is too
-// little. Changes are only noted (node_tree_mark) until the tree is used, so that a tree that is not
-// in use costs next to nothing.
+// little. Changes are only noted (node_tree_mark) until the tree is used, so that a tree that is
+// not in use costs next to nothing.
 #include "master/scheduler/node_tree.h"
 
 #include "common/cleanup.h"
@@ -206,8 +206,7 @@ static void grow(struct node_tree *t, const int32_t *sorted, int32_t *edge)
         refresh(t, edge[--depth]);
 }
 
-int node_tree_build(struct node_tree *t, const struct plan_key *keys,
-                    const struct plan_view *views)
+int node_tree_build(struct node_tree *t, const struct plan_key *keys, const struct plan_view *views)
 {
     cleanup_free int32_t *sorted = calloc(t->n + 1, sizeof(*sorted));
     cleanup_free int32_t *edge = calloc(t->n + 1, sizeof(*edge));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes in the order in which one way of placing prefers them, with the most that is free below each
-// branch: finds the first node that fits without looking at those that cannot.
+// Nodes in the order in which one way of placing prefers them, with the most that is free below
+// each branch: finds the first node that fits without looking at those that cannot.
 #pragma once
 
 #include "master/scheduler/plan_internal.h"
@@ -17,7 +17,6 @@ int node_tree_build(struct node_tree *t, const struct plan_key *keys,
 // Notes that the node's key or view changed; node_tree_next_dirty hands it back, once, or -1.
 void node_tree_mark(struct node_tree *t, uint32_t node);
 int64_t node_tree_next_dirty(struct node_tree *t);
-void node_tree_set(struct node_tree *t, uint32_t node, struct plan_key key,
-                   struct plan_view view);
+void node_tree_set(struct node_tree *t, uint32_t node, struct plan_key key, struct plan_view view);
 // The first node in order that fits and is not `but`; -1 = none. No node may be marked.
 int64_t node_tree_first(const struct node_tree *t, const struct plan_need *need, int64_t but);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order the tasks of a job look for a place: the largest first, since small ones find gaps.
-// Largest by the metric in the single-metric modes; else by cards (the scarcest), then by the
+// In which order the tasks of a job look for a place: the largest first, since small ones find
+// gaps. Largest by the metric in the single-metric modes; else by cards (the scarcest), then by the
 // largest share of any node that the task takes. "all" is larger than any number.
 #include "master/scheduler/plan_internal.h"
 

@@ -2,7 +2,8 @@
 // best-fit (the default): fills nodes up, so that whole ones stay free for what needs them whole.
 // Order of preference:
 //  1. nodes without cards: a task that needs none stays off machines with cards while it can;
-//  2. the fewest free cards: partly used machines first, whole ones are kept for jobs of many cards;
+//  2. the fewest free cards: partly used machines first, whole ones are kept for jobs of many
+//  cards;
 //  3. the tightest fit in cpu and memory: the least sum of what is free, each as a share of the
 //     largest node. What the task takes is the same everywhere, so this is also the least sum of
 //     what would remain: the L1 form of the norm-based greedy of Panigrahy, Talwar, Uyeda and

@@ -67,10 +67,10 @@ struct plan_index {
     struct plan_node *nodes; // borrowed
     size_t n;
     struct plan_view *views;
-    uint32_t *job_tasks; // tasks of the job under way, by node
-    int64_t most_cpu, most_memory; // largest totals, at least 1
-    __int128 sum_cpu, sum_memory, sum_gpus; // free in all
-    uint32_t *rank_of, *node_at; // by name; NULL until a tree is needed
+    uint32_t *job_tasks;                            // tasks of the job under way, by node
+    int64_t most_cpu, most_memory;                  // largest totals, at least 1
+    __int128 sum_cpu, sum_memory, sum_gpus;         // free in all
+    uint32_t *rank_of, *node_at;                    // by name; NULL until a tree is needed
     struct node_tree *trees[ALLOC_MAX][METRIC_MAX]; // NULL until needed
     struct node_tree *live[ALLOC_MAX * METRIC_MAX];
     size_t n_live;

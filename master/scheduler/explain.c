@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a job waits. Looks for the first task, in the order in which they are placed, that fits on no
+// node even alone, and says what it lacks where. When there is none, the job is placed on a copy of
+// the nodes as far as it goes, and the first task that finds no room left is the one to speak of.
+#include "master/scheduler/explain_summary.h"
+
+#include "common/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// A copy to try things on.
+struct trial {
+    struct plan_node *nodes;
+    uint64_t *port_words;
+    struct plan_job job;
+    struct plan_order *order;
+    struct plan_index *index;
+};
+
+static void trial_free(struct trial *t)
+{
+    plan_index_free(t->index);
+    free(t->nodes);
+    free(t->port_words);
+    free(t->job.tasks);
+    free(t->order);
+}
+
+static size_t port_words(const struct plan_node *n)
+{
+    return n->ports.taken ? (n->ports.count + 63u) / 64 : 0;
+}
+
+static int trial_copy(struct trial *t, const struct plan_node *nodes, size_t n,
+                      const struct plan_job *job)
+{
+    size_t words = 0;
+    for (size_t i = 0; i < n; i++)
+        words += port_words(&nodes[i]);
+    t->nodes = calloc(n + 1, sizeof(*t->nodes));
+    t->port_words = calloc(words + 1, sizeof(*t->port_words));
+    t->job = *job;
+    t->job.tasks = calloc(job->n_tasks + 1, sizeof(*t->job.tasks));
+    t->order = calloc(job->n_tasks + 1, sizeof(*t->order));
+    if (!t->nodes || !t->port_words || !t->job.tasks || !t->order)
+        return -ENOMEM;
+    uint64_t *to = t->port_words;
+    for (size_t i = 0; i < n; i++) {
+        t->nodes[i] = nodes[i];
+        if (!nodes[i].ports.taken)
+            continue;
+        memcpy(to, nodes[i].ports.taken, port_words(&nodes[i]) * sizeof(*to));
+        t->nodes[i].ports.taken = to;
+        to += port_words(&nodes[i]);
+    }
+    if (job->n_tasks)
+        memcpy(t->job.tasks, job->tasks, job->n_tasks * sizeof(*job->tasks));
+    return plan_index_new(t->nodes, n, &t->index);
+}
+
+static bool same_need(const struct plan_need *a, const struct plan_need *b)
+{
+    return plan_need_within(a, b) && plan_need_within(b, a);
+}
+
+static bool fits_alone(const struct plan_index *x, const struct plan_need *need)
+{
+    for (size_t i = 0; i < x->n; i++)
+        if (plan_fits(&x->views[i], need))
+            return true;
+    return false;
+}
+
+// The first task in order that fits nowhere; NULL = each would fit alone.
+static const struct plan_demand *find_misfit(const struct trial *t)
+{
+    struct plan_need last = {.cpu = -1};
+    for (size_t k = 0; k < t->job.n_tasks; k++) {
+        const struct plan_demand *d = &t->job.tasks[t->order[k].task].demand;
+        struct plan_need need = plan_need_of(d);
+        if (same_need(&need, &last))
+            continue;
+        if (!fits_alone(t->index, &need))
+            return d;
+        last = need;
+    }
+    return NULL;
+}
+
+// Places what can be placed, going on after a task that cannot. The first of those is returned
+// (NULL = all fit).
+static const struct plan_demand *place_some(struct trial *t, size_t *ret_fitted)
+{
+    const struct plan_demand *stuck = NULL;
+    struct plan_need refused = {.cpu = -1};
+    struct plan_index *x = t->index;
+    for (size_t k = 0; k < t->job.n_tasks; k++) {
+        struct plan_task *task = &t->job.tasks[t->order[k].task];
+        struct plan_need need = plan_need_of(&task->demand);
+        if (same_need(&need, &refused))
+            continue;
+        task->node = plan_index_pick(x, t->job.alloc, t->job.metric, &need, task->demand.avoid);
+        if (task->node < 0) {
+            stuck = stuck ? stuck : &task->demand;
+            refused = need;
+            continue;
+        }
+        plan_grant(&t->nodes[task->node], task);
+        x->job_tasks[task->node]++;
+        plan_index_touch(x, (size_t)task->node);
+        (*ret_fitted)++;
+    }
+    return stuck;
+}
+
+static void add_blocker(struct plan_explanation *ret, enum lack l, int nodes, int64_t short_by)
+{
+    ret->blockers[ret->n_blockers++] =
+        (struct plan_blocker){.what = lack_to_string(l), .nodes = nodes, .short_by = short_by};
+}
+
+// Those that block on most nodes first.
+static void add_tally(struct plan_explanation *ret, struct tally *tally)
+{
+    for (;;) {
+        int most = 0;
+        for (int l = 1; l < LACK_MAX; l++)
+            if (tally->nodes[l] > tally->nodes[most])
+                most = l;
+        if (tally->nodes[most] == 0)
+            return;
+        add_blocker(ret, (enum lack)most, tally->nodes[most], tally->short_by[most]);
+        tally->nodes[most] = 0;
+    }
+}
+
+static void give_reasons(const struct trial *t, const struct plan_demand *d,
+                         struct plan_explanation *ret)
+{
+    struct tally tally = {0};
+    for (size_t i = 0; i < ret->n_reasons; i++)
+        node_reason(&t->nodes[i], d, &tally, ret->reasons[i].text, sizeof(ret->reasons[i].text));
+    add_tally(ret, &tally);
+}
+
+static int explain_gang(struct trial *t, const struct plan_node *nodes,
+                        struct plan_explanation *ret)
+{
+    size_t fitted = 0;
+    int eligible = 0;
+    struct plan_index before = *t->index; // for its sums alone
+    int r = t->job.n_tasks < 64 ? 0 : plan_index_prepare(t->index, t->job.alloc, t->job.metric);
+    if (r < 0)
+        return r;
+    const struct plan_demand *stuck = place_some(t, &fitted);
+    if (!stuck) {
+        struct text text = text_on(ret->summary, sizeof(ret->summary));
+        text_add(&text, "fits now");
+        return 0;
+    }
+    for (size_t i = 0; i < ret->n_reasons; i++)
+        eligible += !nodes[i].ineligible;
+    add_blocker(ret, LACK_GANG, eligible, (int64_t)(t->job.n_tasks - fitted));
+    give_reasons(t, stuck, ret);
+    summary_of_gang(&before, &t->job, stuck, fitted, ret->summary, sizeof(ret->summary));
+    return 0;
+}
+
+int plan_explain(const struct plan_node *nodes, size_t n_nodes, const struct plan_job *job,
+                 struct plan_explanation *ret)
+{
+    struct trial t = {0};
+    struct plan_explanation x = {.n_reasons = n_nodes};
+    x.reasons = calloc(n_nodes + 1, sizeof(*x.reasons));
+    int r = x.reasons ? trial_copy(&t, nodes, n_nodes, job) : -ENOMEM;
+    for (size_t i = 0; r == 0 && i < n_nodes; i++)
+        x.reasons[i].node = (int)i;
+    const struct plan_demand *misfit = NULL;
+    if (r == 0) {
+        plan_order_tasks(t.index, &t.job, t.order);
+        misfit = find_misfit(&t);
+    }
+    if (r == 0 && misfit) {
+        give_reasons(&t, misfit, &x);
+        summary_of_task(t.nodes, n_nodes, misfit, x.summary, sizeof(x.summary));
+    } else if (r == 0) {
+        r = explain_gang(&t, nodes, &x);
+    }
+    trial_free(&t);
+    if (r < 0)
+        plan_explanation_free(&x);
+    else
+        *ret = x;
+    return r;
+}
+
+void plan_explanation_free(struct plan_explanation *x)
+{
+    free(x->reasons);
+    *x = (struct plan_explanation){0};
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What one task lacks on one node.
+#pragma once
+
+#include "master/scheduler/explain_text.h"
+
+struct tally { // by lack, over nodes
+    int nodes[LACK_MAX];
+    int64_t short_by[LACK_MAX]; // the smallest above 0
+};
+
+// Amounts of cpu, memory, gpu, ports (lacks before LACK_AMOUNTS). A demand for "all" has amount 0.
+int64_t demand_amount(const struct plan_demand *d, enum lack l);
+bool demand_is_all(const struct plan_demand *d, enum lack l);
+int64_t node_free(const struct plan_node *n, enum lack l);
+int64_t node_total(const struct plan_node *n, enum lack l);
+bool node_runs(const struct plan_node *n, const struct plan_demand *d);
+const char *runtime_to_string(unsigned runtimes);
+// *ret_short: how much more must be free; 0 when no amount would help.
+bool node_lacks(const struct plan_node *n, const struct plan_demand *d, enum lack l,
+                int64_t *ret_short);
+// Writes why the task cannot run there ("" when it can) and counts it.
+void node_reason(const struct plan_node *n, const struct plan_demand *d, struct tally *tally,
+                 char *out, size_t size);

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one sentence of an explanation.
+#include "master/scheduler/explain_summary.h"
+
+#include <string.h>
+
+static bool is_candidate(const struct plan_node *n, const struct plan_demand *d)
+{
+    return !n->ineligible && node_runs(n, d);
+}
+
+// The most that any candidate has free, and the most that any node has at all.
+static int64_t most_free(const struct plan_node *nodes, size_t n, const struct plan_demand *d,
+                         enum lack l)
+{
+    int64_t most = INT64_MIN;
+    for (size_t i = 0; i < n; i++)
+        if (is_candidate(&nodes[i], d) && node_free(&nodes[i], l) > most)
+            most = node_free(&nodes[i], l);
+    return most;
+}
+
+static int64_t most_total(const struct plan_node *nodes, size_t n, enum lack l)
+{
+    int64_t most = 0;
+    for (size_t i = 0; i < n; i++)
+        if (node_total(&nodes[i], l) > most)
+            most = node_total(&nodes[i], l);
+    return most;
+}
+
+// Whether no candidate has enough of this one resource.
+static bool lacks_everywhere(const struct plan_node *nodes, size_t n, const struct plan_demand *d,
+                             enum lack l)
+{
+    int64_t short_by;
+    for (size_t i = 0; i < n; i++)
+        if (is_candidate(&nodes[i], d) && !node_lacks(&nodes[i], d, l, &short_by))
+            return false;
+    return true;
+}
+
+static void add_need(struct text *t, const struct plan_demand *d, enum lack l)
+{
+    char amount[AMOUNT_BYTES];
+    amount_named(l, demand_amount(d, l), true, amount);
+    if (demand_is_all(d, l))
+        text_add(t, "all of the %s", lack_to_string(l));
+    else
+        text_add(t, "%s", amount);
+}
+
+// "a", "a and b", "a, b and c"
+static const char *joint(int i, int n)
+{
+    return i == 0 ? "" : i == n - 1 ? " and " : ", ";
+}
+
+static void one_resource(struct text *t, const struct plan_node *nodes, size_t n,
+                         const struct plan_demand *d, enum lack l)
+{
+    char free[AMOUNT_BYTES], total[AMOUNT_BYTES];
+    text_add(t, "needs ");
+    add_need(t, d, l);
+    if (demand_is_all(d, l)) {
+        text_add(t, " of one node; no ready node has it wholly free");
+        return;
+    }
+    if (l == LACK_PORTS && d->ports > PLAN_MAX_PORTS) {
+        text_add(t, "; a task can have %d", PLAN_MAX_PORTS);
+        return;
+    }
+    amount_text(l, most_free(nodes, n, d, l), false, free);
+    text_add(t, " on one node; the most any ready node has free is %s", free);
+    if (most_total(nodes, n, l) < demand_amount(d, l)) {
+        amount_text(l, most_total(nodes, n, l), false, total);
+        text_add(t, ", and the largest node has %s in all", total);
+    }
+}
+
+static void several(struct text *t, const struct plan_node *nodes, size_t n,
+                    const struct plan_demand *d, const enum lack *lacks, int n_lacks)
+{
+    char free[AMOUNT_BYTES];
+    text_add(t, "needs ");
+    for (int i = 0; i < n_lacks; i++) {
+        text_add(t, "%s", joint(i, n_lacks));
+        add_need(t, d, lacks[i]);
+    }
+    text_add(t, " on one node; the most any ready node has free is ");
+    for (int i = 0; i < n_lacks; i++) {
+        amount_named(lacks[i], most_free(nodes, n, d, lacks[i]), false, free);
+        text_add(t, "%s%s", joint(i, n_lacks), free);
+    }
+}
+
+static void not_together(struct text *t, const struct plan_demand *d)
+{
+    enum lack wanted[LACK_AMOUNTS];
+    int n = 0;
+    for (int l = 0; l < LACK_AMOUNTS; l++)
+        if (demand_is_all(d, (enum lack)l) || demand_amount(d, (enum lack)l) > 0)
+            wanted[n++] = (enum lack)l;
+    text_add(t, "no ready node has ");
+    for (int i = 0; i < n; i++) {
+        text_add(t, "%s", joint(i, n));
+        add_need(t, d, wanted[i]);
+    }
+    text_add(t, " free at once");
+}
+
+static bool no_node(struct text *t, const struct plan_node *nodes, size_t n,
+                    const struct plan_demand *d)
+{
+    size_t eligible = 0, candidates = 0;
+    bool same = true;
+    for (size_t i = 0; i < n; i++) {
+        eligible += !nodes[i].ineligible;
+        candidates += is_candidate(&nodes[i], d);
+        same = same && nodes[i].ineligible && strcmp(nodes[i].ineligible, nodes[0].ineligible) == 0;
+    }
+    if (n == 0)
+        text_add(t, "the cluster has no nodes");
+    else if (eligible == 0)
+        text_add(t, same ? "no node is ready (%.100s)" : "no node is ready", nodes[0].ineligible);
+    else if (candidates == 0)
+        text_add(t, "needs a %s node; none is ready", runtime_to_string((unsigned)d->runtimes));
+    return candidates == 0;
+}
+
+void summary_of_task(const struct plan_node *nodes, size_t n, const struct plan_demand *d,
+                     char *out, size_t size)
+{
+    struct text t = text_on(out, size);
+    enum lack lacks[LACK_AMOUNTS];
+    int n_lacks = 0;
+    if (no_node(&t, nodes, n, d))
+        return;
+    for (int l = 0; l < LACK_AMOUNTS; l++)
+        if (lacks_everywhere(nodes, n, d, (enum lack)l))
+            lacks[n_lacks++] = (enum lack)l;
+    if (n_lacks == 1)
+        one_resource(&t, nodes, n, d, lacks[0]);
+    else if (n_lacks > 1)
+        several(&t, nodes, n, d, lacks, n_lacks);
+    else
+        not_together(&t, d);
+}
+
+void summary_of_gang(const struct plan_index *before, const struct plan_job *job,
+                     const struct plan_demand *next, size_t fitted, char *out, size_t size)
+{
+    struct text t = text_on(out, size);
+    __int128 short_by[LACK_PORTS] = {-before->sum_cpu, -before->sum_memory, -before->sum_gpus};
+    char amount[AMOUNT_BYTES];
+    int found = 0;
+    for (size_t i = 0; i < job->n_tasks; i++)
+        for (int l = 0; l < LACK_PORTS; l++)
+            short_by[l] += demand_amount(&job->tasks[i].demand, (enum lack)l);
+    text_add(&t, "%zu of %zu tasks fit together now", fitted, job->n_tasks);
+    for (int l = 0; l < LACK_PORTS; l++) {
+        if (short_by[l] <= 0)
+            continue;
+        amount_text((enum lack)l, short_by[l] > INT64_MAX ? INT64_MAX : (int64_t)short_by[l], true,
+                    amount);
+        text_add(&t, "%s%s is short by %s", found++ ? ", " : "; ", lack_to_string((enum lack)l),
+                 amount);
+    }
+    if (found) {
+        text_add(&t, " in all");
+    } else {
+        text_add(&t, "; for the next, ");
+        not_together(&t, next);
+    }
+}
