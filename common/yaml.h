@@ -16,7 +16,7 @@ struct yaml_doc; // the value and a side table: position and source text of ever
 // > 20,000 nodes, embedded NUL, bad UTF-8: -EPROTO with "line L, column C: ...". Only unquoted null/~/true/false and plain decimal
 // integers and decimals convert; everything else stays a string (no, 010, 22:22, 0x1f, 1e3 are strings).
 int yaml_parse(const char *text, size_t len, struct yaml_doc **ret, struct err *e) WARN_UNUSED;
-void yaml_free(struct yaml_doc *doc);
+void yaml_doc_free(struct yaml_doc *doc); // not yaml_free: libyaml has an internal function of that name, which ours would replace
 json_t *yaml_root(const struct yaml_doc *doc); // borrowed
 // Where a value (a pointer inside yaml_root's tree) stands, 1-based; false when unknown.
 bool yaml_position(const struct yaml_doc *doc, const json_t *value, int *ret_line, int *ret_column);

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quoting into messages and suggestions.
+#include "common/text.h"
+
+#include "common/cleanup.h"
+
+#include <check.h>
+#include <string.h>
+
+static const char *const words[] = {"command", "components", "image", "num", "mount",
+                                    "mounts",  "cpu",        "gpu",   "env"};
+
+static const char *suggest(const char *text)
+{
+    return text_suggest(text, words, ARRAY_SIZE(words), sizeof(words[0]));
+}
+
+START_TEST(suggestions)
+    {
+        ck_assert_str_eq(suggest("comand"), "command");
+        ck_assert_str_eq(suggest("Command"), "command");
+        ck_assert_str_eq(suggest("ocmmand"), "command");
+        ck_assert_str_eq(suggest("component"), "components");
+        ck_assert_str_eq(suggest("cup"), "cpu");
+        ck_assert_str_eq(suggest("mout"), "mount");
+        ck_assert_ptr_null(suggest("xyz"));
+        ck_assert_ptr_null(suggest("replicas"));
+        ck_assert_ptr_null(suggest(""));
+        ck_assert_ptr_null(
+            suggest("commandcommandcommandcommandcommandcommandcommandcommandcommand"));
+    }
+END_TEST
+
+START_TEST(quotes)
+    {
+        char out[TEXT_QUOTE_BYTES];
+        char lots[300];
+
+        ck_assert_str_eq(text_quote("abc", out), "\"abc\"");
+        ck_assert_str_eq(text_quote("", out), "\"\"");
+        ck_assert_str_eq(text_quote("a\nb\x7f", out), "\"a?b?\"");
+        ck_assert_str_eq(text_quote("\xff", out), "\"?\"");
+        for (int shift = 0; shift < 4; shift++) { // the cut falls on every byte of a character
+            memset(lots, 'x', sizeof(lots));
+            for (int i = shift; i + 3 < 299; i += 3)
+                memcpy(lots + i, "\u20ac", 3);
+            lots[299] = '\0';
+            text_quote(lots, out);
+            ck_assert_uint_lt(strlen(out), TEXT_QUOTE_BYTES);
+            ck_assert_str_eq(out + strlen(out) - 4, "...\"");
+            ck_assert_ptr_null(strchr(out, '?'));
+        }
+    }
+END_TEST
+
+START_TEST(utf8)
+    {
+        char cut[] = "ab\xe2\x82";
+        char bad[] = "\xc0\x80 \xed\xa0\x80 \xf4\x90\x80\x80 ok \xc3\xa9";
+
+        text_make_utf8(cut);
+        ck_assert_str_eq(cut, "ab");
+        text_make_utf8(bad);
+        ck_assert_str_eq(bad, "?? ??? ???? ok \u00e9");
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("text");
+    TCase *c = tcase_create("text");
+
+    tcase_add_test(c, suggestions);
+    tcase_add_test(c, quotes);
+    tcase_add_test(c, utf8);
+    suite_add_tcase(s, c);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
