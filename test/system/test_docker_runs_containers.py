@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two agents on a real container engine of the test's own: limits, labels, environment, adoption, images, stopping at bad moments."""
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from meadow_cluster import ROOT, job
+
+pytestmark = [pytest.mark.docker, pytest.mark.skipif(os.geteuid() != 0, reason="dockerd needs root")]
+IMAGE = "meadow-test/python:1"
+
+
+class Engine:
+    def __init__(self, folder):
+        self.dir = Path(folder)
+        self.socket = self.dir / "docker.sock"
+
+    def start(self):
+        subprocess.run([str(ROOT / "test/lib/dockerd.sh"), "start", str(self.dir)], check=True, timeout=90)
+
+    def stop(self):
+        subprocess.run([str(ROOT / "test/lib/dockerd.sh"), "stop", str(self.dir)], check=True, timeout=90)
+
+    def api(self, method, path, body=None):
+        conn = http.client.HTTPConnection("docker")
+        conn.sock = socket.socket(socket.AF_UNIX)
+        conn.sock.settimeout(60)
+        conn.sock.connect(str(self.socket))
+        conn.request(method, "/v1.41" + path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
+        r = conn.getresponse()
+        data = r.read()
+        conn.close()
+        assert r.status < 400, (path, r.status, data)
+        return json.loads(data) if data else None
+
+    def containers(self, **labels):
+        filters = json.dumps({"label": [f"io.meadow.{k}={v}" for k, v in labels.items()]})
+        return self.api("GET", "/containers/json?all=1&filters=" + filters.replace('"', "%22").replace(" ", ""))
+
+
+@pytest.fixture(scope="module")
+def engine():
+    folder = Path(tempfile.mkdtemp(prefix="mwd-", dir="/tmp"))
+    e = Engine(folder)
+    e.start()
+    try:
+        subprocess.run([str(ROOT / "deploy/test-image.sh"), str(folder / "image.tar"), IMAGE, "--load", str(e.socket)], check=True, timeout=120)
+        yield e
+    finally:
+        e.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def docker(make_cluster, engine):
+    return make_cluster(2, cpu=8, memory="4g", runtime="docker", extra=("--docker-socket", str(engine.socket)))
+
+
+def cgroup_value(pid, controller, *names):
+    """Of a process, in cgroup v1 or v2."""
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(","):
+            base = Path("/sys/fs/cgroup") / controller
+        elif controllers == "":
+            base = Path("/sys/fs/cgroup")
+        else:
+            continue
+        for name in names:
+            if (base / path.lstrip("/") / name).exists():
+                return (base / path.lstrip("/") / name).read_text().strip()
+    raise AssertionError(f"no {names} for {pid}")
+
+
+def test_container_has_limits_labels_and_environment(docker, engine):
+    j = docker.submit(job("echo up; sleep 600", name="limits", num=2, image=IMAGE, resources={"cpu": 0.5, "memory": "64m"},
+                          env={"OWN": "1"}, allocation={"mode": "spread"}))
+    docker.wait_task(j, "running", 2)
+    tasks = docker.get(f"/v1/jobs/{j}")["tasks"]
+    assert {t["node"] for t in tasks} == {"node-1", "node-2"}
+    for t in tasks:
+        found = engine.containers(attempt=t["attempt_id"])
+        assert [c["Id"] for c in found] == [t["container_id"]] and found[0]["State"] == "running"
+        labels = found[0]["Labels"]
+        assert labels["io.meadow.job"] == j and labels["io.meadow.component"] == "main" and labels["io.meadow.index"] == str(t["index"])
+        assert found[0]["Names"] == [f"/meadow-limits-main-{t['index']}-{t['attempt_id']}"]
+        inside = engine.api("GET", f"/containers/{t['container_id']}/json")
+        env = dict(e.split("=", 1) for e in inside["Config"]["Env"])
+        assert env["OWN"] == "1" and env["JOB_ID"] == j and env["NODE_NAME"] == t["node"] and env["CONTAINER_NAME"] == found[0]["Names"][0][1:]
+        pid = inside["State"]["Pid"]
+        assert cgroup_value(pid, "memory", "memory.limit_in_bytes", "memory.max") == str(64 << 20)
+        quota = cgroup_value(pid, "cpu", "cpu.cfs_quota_us", "cpu.max").split()
+        period = quota[1] if len(quota) > 1 else cgroup_value(pid, "cpu", "cpu.cfs_period_us")
+        assert int(quota[0]) / int(period) == 0.5
+    docker.api("POST", f"/v1/jobs/{j}:stop")
+    assert docker.wait(j)["state"] == "stopped"
+    for t in tasks:
+        docker_gone(engine, t["attempt_id"])
+
+
+def docker_gone(engine, attempt, seconds=30):
+    """Its container is removed once its end and logs are with the master: the engine's event stream tells."""
+    conn = http.client.HTTPConnection("docker")
+    conn.sock = socket.socket(socket.AF_UNIX)
+    conn.sock.settimeout(seconds)
+    conn.sock.connect(str(engine.socket))
+    conn.request("GET", "/v1.41/events")
+    r = conn.getresponse()
+    try:
+        while engine.containers(attempt=attempt):
+            assert r.fp.readline(), "the engine's events ended"
+    finally:
+        conn.close()
+
+
+def test_exit_codes_and_oom(docker):
+    spec = {"name": "ends", "components": {"a": {"command": "exit 7", "image": IMAGE}}}
+    done = docker.wait(docker.submit(spec))
+    assert done["tasks"][0]["exit_code"] == 7 and not done["tasks"][0]["oom"]
+    spec = {"name": "hungry", "components": {"a": {"command": "tail /dev/zero", "image": IMAGE, "resources": {"memory": "16m"}}}}
+    done = docker.wait(docker.submit(spec))
+    assert done["tasks"][0]["exit_code"] == 137 and done["tasks"][0]["oom"], done["tasks"][0]
+    spec = {"name": "killed", "components": {"a": {"command": "kill -9 $$", "image": IMAGE}}}
+    done = docker.wait(docker.submit(spec))
+    assert done["tasks"][0]["signal"] == "SIGKILL" and not done["tasks"][0]["oom"]
+    spec = {"name": "missing", "components": {"a": {"command": ["/no/such"], "image": IMAGE}}}
+    done = docker.wait(docker.submit(spec))
+    assert done["state"] == "failed" and done["tasks"][0]["exit_code"] == 127
+
+
+def test_missing_image_fails_and_says_why(docker):
+    done = docker.wait(docker.submit(job("true", name="no-image", image="meadow-test/not-there:1")), 120)
+    assert done["state"] == "failed"
+    assert "meadow-test/not-there" in done["tasks"][0]["reason"], done["tasks"][0]
+
+
+def test_job_without_image_waits_for_a_process_node(docker):
+    j = docker.submit(job("true", name="no-image-at-all"))
+    x = docker.get(f"/v1/jobs/{j}/explain")
+    assert x["blockers"][0]["resource"] == "runtime", x
+    docker.api("POST", f"/v1/jobs/{j}:stop")
+
+
+def test_container_outlives_its_agent_with_the_same_attempt(docker, engine):
+    j = docker.submit(job("echo up; trap 'echo bye; exit 0' TERM; while :; do sleep 0.1; done", name="stays", image=IMAGE))
+    docker.wait_task(j, "running")
+    before = docker.get(f"/v1/jobs/{j}")["tasks"][0]
+    agent = before["node"].replace("node", "agent")
+    last = docker.last_event()
+    docker.kill(agent)
+    docker.cli(*docker.up_args[1:], verb="up", timeout=90)
+    docker.wait_event("node.ready", after=last, node=before["node"])
+    after = docker.get(f"/v1/jobs/{j}")["tasks"][0]
+    assert (after["attempt_id"], after["container_id"], after["state"]) == (before["attempt_id"], before["container_id"], "running")
+    docker.api("POST", f"/v1/jobs/{j}:stop")
+    done = docker.wait(j)
+    assert done["state"] == "stopped" and docker.task_logs(j, "main") == b"up\nbye\n"
+
+
+@pytest.mark.parametrize("delay", [0, 0.02, 0.1, 0.3, 0.6])
+def test_stop_at_any_moment_leaves_nothing(docker, engine, delay):
+    j = docker.submit(job("sleep 600", name="stop-soon", image=IMAGE, stop={"grace": "1s"}))
+    threading.Event().wait(delay)  # the moment is what is tested: during create, start, or while running
+    began = time.monotonic()
+    for _ in range(2):
+        assert docker.api("POST", f"/v1/jobs/{j}:stop").status == 200
+    done = docker.wait(j)
+    assert done["state"] == "stopped" and time.monotonic() - began < 60
+    for t in done["tasks"]:
+        if t["attempt_id"]:
+            docker_gone(engine, t["attempt_id"])
+    assert all(n["tasks"] == 0 and n["resources"]["used"]["cpu"] == 0 for n in docker.get("/v1/nodes")["items"])
+
+
+def test_stop_during_a_pull(docker, engine):
+    j = docker.submit(job("true", name="stop-pull", image="192.0.2.1/never/there:1"))
+    docker.wait_task(j, "starting")
+    docker.api("POST", f"/v1/jobs/{j}:stop")
+    assert docker.wait(j)["state"] in ("stopped", "failed")
+    assert engine.containers(job=j) == []
+
+
+def test_maro_job_file_unchanged_learns_in_containers(docker):
+    docker.cli("push", str(ROOT / "examples" / "rl"), "rl", verb="data")
+    out = docker.cli("start", str(ROOT / "examples" / "rl" / "maro-grass.yml"), "--follow", verb="job", timeout=240).stdout
+    assert "score:" in out, out[-2000:]
+    shown = docker.get(f"/v1/jobs/{docker.get('/v1/jobs?limit=1')['items'][0]['id']}")
+    assert shown["state"] == "succeeded"
+    assert {t["node"] for t in shown["tasks"]} == {"node-1", "node-2"}
+
+
+def test_engine_away_and_back(make_cluster):
+    folder = Path(tempfile.mkdtemp(prefix="mwe-", dir="/tmp"))
+    e = Engine(folder)
+    e.start()
+    try:
+        cluster = make_cluster(1, runtime="docker", extra=("--docker-socket", str(e.socket)))
+        last = cluster.last_event()
+        e.stop()
+        away = cluster.wait_event("node.not_ready", after=last)
+        assert away["reason"]
+        assert cluster.get("/v1/nodes/node-1")["state"] == "not_ready"
+        e.start()
+        cluster.wait_event("node.ready", after=away["id"], seconds=60)
+    finally:
+        e.stop()
+        shutil.rmtree(folder, ignore_errors=True)
