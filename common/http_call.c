@@ -197,6 +197,10 @@ static void set_transport(struct http_client *c, CURL *easy)
     (void)curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
     (void)curl_easy_setopt(easy, CURLOPT_CAINFO, NULL);
     set_pem(easy, CURLOPT_CAINFO_BLOB, c->ca_pem);
+    if (c->no_verify) {
+        (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
+        (void)curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
+    }
     set_pem(easy, CURLOPT_SSLCERT_BLOB, c->cert_pem);
     set_pem(easy, CURLOPT_SSLKEY_BLOB, c->key_pem);
 }

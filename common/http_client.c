@@ -251,6 +251,7 @@ int http_client_new(const struct http_client_options *o, struct http_client **re
     }
     c->loop = o->loop;
     c->connect_timeout_ms = o->connect_timeout_ms;
+    c->no_verify = o->no_verify;
     c->timer_closed = true;
     bool ok = copy_text(o->base_url, &c->base_url) && copy_text(o->unix_socket, &c->unix_socket) &&
               copy_text(o->ca_pem, &c->ca_pem) && copy_text(o->cert_pem, &c->cert_pem) &&

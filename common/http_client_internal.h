@@ -15,6 +15,7 @@ struct http_client {
     char *unix_socket;
     char *ca_pem, *cert_pem, *key_pem;
     unsigned connect_timeout_ms;
+    bool no_verify;
     struct http_call *calls; // owner list: added and pending ones
     struct http_call *dead;  // completed while libcurl ran
     bool inside, closing;
