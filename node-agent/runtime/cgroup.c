@@ -151,6 +151,16 @@ void cgroup_find(const char *parent, const char *id, struct cgroup_leaf *ret)
         ret->n = 0;
 }
 
+void cgroup_find_container(const char *parent, const char *container, struct cgroup_leaf *ret)
+{
+    char scope[128];
+    (void)snprintf(scope, sizeof(scope), "docker-%.80s.scope",
+                   container); // engines that leave it to systemd
+    cgroup_find(*parent ? parent : "docker", container, ret);
+    if (ret->n == 0)
+        cgroup_find(*parent ? parent : "system.slice", scope, ret);
+}
+
 bool cgroup_had_oom(const struct cgroup_leaf *leaf)
 {
     if (leaf->n == 0)

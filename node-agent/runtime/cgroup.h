@@ -20,6 +20,9 @@ void cgroup_make(const char *parent, const char *id, const struct resources *lim
                  struct cgroup_leaf *ret);
 // The folders that exist for this id.
 void cgroup_find(const char *parent, const char *id, struct cgroup_leaf *ret);
+// The folders of an engine's container, by the places where engines put them. `parent` "" = the
+// engine's default.
+void cgroup_find_container(const char *parent, const char *container, struct cgroup_leaf *ret);
 // Whether the kernel killed a process of it for memory.
 bool cgroup_had_oom(const struct cgroup_leaf *leaf);
 bool cgroup_usage(const struct cgroup_leaf *leaf, int64_t *ret_cpu_ms, int64_t *ret_memory);

@@ -26,6 +26,13 @@ void outcome_running(const struct attempt_dirs *d, const char *id, struct attemp
         ret->started_ms = ms;
 }
 
+static bool stop_was_asked(const struct attempt_dirs *d, const char *id)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    attempt_path(d, id, "out/stop", path);
+    return access(path, F_OK) == 0;
+}
+
 int outcome_ended(const struct attempt_dirs *d, const char *id, struct attempt_status *ret)
 {
     struct exit_record rec;
@@ -40,6 +47,12 @@ int outcome_ended(const struct attempt_dirs *d, const char *id, struct attempt_s
     ret->started_ms = rec.started_ms;
     ret->ended_ms = rec.ended_ms;
     (void)snprintf(ret->reason, sizeof(ret->reason), "%s", rec.text);
+    if (rec.cause == CAUSE_STOPPED && !stop_was_asked(d, id)) {
+        // The engine's end, the machine's shutdown, a person: not the master, so this must not
+        // count as its stop.
+        ret->cause = CAUSE_UNKNOWN;
+        (void)snprintf(ret->reason, sizeof(ret->reason), "told to stop by somebody on the node");
+    }
     return 0;
 }
 

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// The container of an attempt: meadow-init as entrypoint from a read-only mount, two folders of the
+// attempt, limits, cards, network. Mounts and not Binds, as an engine makes a missing folder of a
+// bind silently and refuses one of a mount.
+#include "node-agent/runtime/docker_api.h"
+
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "node-agent/runtime/proc_scan.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <string.h>
+
+#define RUN_INIT "/run/meadow/init"
+#define RUN_OUT "/run/meadow/out"
+#define RUN_LEASE "/run/meadow/lease"
+#define CPU_PERIOD_US 100000
+#define CPU_QUOTA_MIN_US 1000 // the kernel takes no less
+#define ECHO_BYTES 262144     // of each stream, for `docker logs`
+
+static void append_text(json_t *list, const char *text)
+{
+    (void)json_array_append_new(list, json_string(text));
+}
+
+static void append_option(json_t *list, const char *name, int64_t value)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%" PRId64, value);
+    append_text(list, name);
+    append_text(list, text);
+}
+
+static json_t *entrypoint(const struct attempt_spec *spec)
+{
+    json_t *list = json_pack("[s, s, s, s, s, s, s]", RUN_INIT, "--out", RUN_OUT, "--lease",
+                             RUN_LEASE, "--attempt", spec->id);
+    if (spec->stop_signal > 0)
+        append_option(list, "--stop-signal", spec->stop_signal);
+    append_option(list, "--grace", spec->grace_ms);
+    append_option(list, "--timeout", spec->timeout_ms);
+    append_option(list, "--log-limit", spec->log_limit);
+    append_option(list, "--echo", ECHO_BYTES);
+    append_text(list, "--");
+    return list;
+}
+
+static json_t *command(const struct attempt_spec *spec)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; spec->command && spec->command[i]; i++)
+        append_text(list, spec->command[i]);
+    return list;
+}
+
+static json_t *environment(const struct attempt_spec *spec)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < spec->n_env; i++)
+        (void)json_array_append_new(list,
+                                    json_sprintf("%s=%s", spec->env[i].key, spec->env[i].value));
+    (void)json_array_append_new(list, json_sprintf(ATTEMPT_ENV "=%s", spec->id));
+    return list;
+}
+
+static json_t *labels(const struct runtime_options *o, const struct attempt_spec *spec)
+{
+    json_t *l = json_object();
+    json_put(l, DOCKER_LABEL "cluster", json_string(o->cluster_id));
+    json_put(l, DOCKER_LABEL "node", json_string(o->node_id));
+    json_put(l, DOCKER_LABEL "job", json_string(spec->job));
+    json_put(l, DOCKER_LABEL "component", json_string(spec->component));
+    json_put(l, DOCKER_LABEL "index", json_sprintf("%d", spec->index));
+    json_put(l, DOCKER_LABEL "attempt", json_string(spec->id));
+    json_put(l, DOCKER_LABEL "number", json_sprintf("%d", spec->attempt));
+    return l;
+}
+
+static json_t *mount(const char *source, const char *target, bool read_only)
+{
+    return json_pack("{s:s, s:s, s:s, s:b}", "Type", "bind", "Source", source, "Target", target,
+                     "ReadOnly", (int)read_only);
+}
+
+static json_t *mounts(const struct runtime_options *o, const struct attempt_spec *spec)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    json_t *list = json_array();
+    (void)json_array_append_new(list, mount(o->init_path, RUN_INIT, true));
+    attempt_path(&o->dirs, spec->id, "out", path);
+    (void)json_array_append_new(list, mount(path, RUN_OUT, false));
+    attempt_run_path(&o->dirs, spec->id, "", path);
+    (void)json_array_append_new(list, mount(path, RUN_LEASE, true));
+    for (size_t i = 0; i < spec->n_mounts; i++) {
+        const struct job_mount *m = &spec->mounts[i];
+        (void)json_array_append_new(
+            list, mount(m->source ? m->source : o->data_dir, m->target, m->read_only));
+    }
+    return list;
+}
+
+static void put_limits(const struct attempt_spec *spec, json_t *host)
+{
+    if (spec->resources.memory > 0) {
+        json_put_i64(host, "Memory", spec->resources.memory);
+        json_put_i64(host, "MemorySwap", spec->resources.memory); // no swap on top
+    }
+    if (spec->resources.cpu_milli > 0) {
+        int64_t quota = spec->resources.cpu_milli * CPU_PERIOD_US / 1000;
+        // Not NanoCpus: engines refuse more of them than the machine has, and a simulated node may
+        // have more.
+        json_put_i64(host, "CpuPeriod", CPU_PERIOD_US);
+        json_put_i64(host, "CpuQuota", quota < CPU_QUOTA_MIN_US ? CPU_QUOTA_MIN_US : quota);
+    }
+}
+
+static void put_cards(const struct runtime_options *o, const struct attempt_spec *spec,
+                      json_t *host)
+{
+    json_t *ids = json_array();
+    for (size_t i = 0; i < spec->n_gpus; i++) {
+        size_t index = (size_t)spec->gpus[i];
+        if (spec->gpus[i] >= 0 && o->gpu_uuids && index < o->n_gpus && o->gpu_uuids[index])
+            append_text(ids, o->gpu_uuids[index]);
+    }
+    if (json_array_size(ids) > 0)
+        json_put(host, "DeviceRequests",
+                 json_pack("[{s:s, s:O, s:[[s]]}]", "Driver", "nvidia", "DeviceIDs", ids,
+                           "Capabilities", "gpu"));
+    json_decref(ids);
+}
+
+static void put_host_network(const struct runtime_options *o, json_t *body, json_t *host)
+{
+    json_put_str(host, "NetworkMode", "host");
+    // Distributions let the machine's name resolve to loopback, where no peer on another node is.
+    if (!o->node_address || !o->node_name || strlen(o->node_name) > HOST_NAME_MAX)
+        return;
+    json_put_str(body, "Hostname", o->node_name);
+    json_put(host, "ExtraHosts",
+             json_pack("[o]", json_sprintf("%s:%s", o->node_name, o->node_address)));
+}
+
+static void put_bridge_network(const struct attempt_spec *spec, json_t *body, json_t *host)
+{
+    json_t *exposed = json_object(), *bindings = json_object();
+    for (size_t i = 0; i < spec->n_ports; i++) {
+        char key[16];
+        (void)snprintf(key, sizeof(key), "%u/tcp", spec->ports[i]);
+        json_put(exposed, key, json_object());
+        json_put(bindings, key,
+                 json_pack("[{s:o}]", "HostPort", json_sprintf("%u", spec->ports[i])));
+    }
+    json_put_str(host, "NetworkMode", "bridge");
+    json_put(body, "ExposedPorts", exposed);
+    json_put(host, "PortBindings", bindings);
+}
+
+static json_t *host_config(const struct runtime_options *o, const struct attempt_spec *spec,
+                           json_t *body)
+{
+    json_t *host = json_pack("{s:{s:s}, s:{s:s, s:{s:s, s:s}}, s:b, s:i}", "RestartPolicy", "Name",
+                             "no", "LogConfig", "Type", "json-file", "Config", "max-size", "1m",
+                             "max-file", "1", "Init", 0, "PidsLimit", 0);
+    json_put(host, "Mounts", mounts(o, spec));
+    if (o->cgroup_parent && *o->cgroup_parent)
+        json_put_str(host, "CgroupParent", o->cgroup_parent);
+    put_limits(spec, host);
+    put_cards(o, spec, host);
+    if (spec->network == NETWORK_HOST)
+        put_host_network(o, body, host);
+    else if (spec->network == NETWORK_BRIDGE)
+        put_bridge_network(spec, body, host);
+    else
+        json_put_str(host, "NetworkMode", "none");
+    return host;
+}
+
+json_t *docker_create_body(const struct runtime_options *o, const struct attempt_spec *spec)
+{
+    json_t *body = json_object();
+    if (!body)
+        return NULL;
+    json_put_str(body, "Image", spec->image);
+    json_put(body, "Entrypoint", entrypoint(spec));
+    json_put(body, "Cmd", command(spec));
+    json_put(body, "Env", environment(spec));
+    json_put(body, "Labels", labels(o, spec));
+    // An engine that stops a container by itself (a person, its own end) asks init, which keeps the
+    // task's grace.
+    json_put_str(body, "StopSignal", "SIGTERM");
+    json_put_i64(body, "StopTimeout", spec->grace_ms / 1000 + 2);
+    json_put(body, "HostConfig", host_config(o, spec, body));
+    return body;
+}
+
+json_t *docker_image_command(const json_t *image)
+{
+    const json_t *config = json_object_get(image, "Config");
+    json_t *all = json_array();
+    (void)json_array_extend(all, json_object_get(config, "Entrypoint"));
+    (void)json_array_extend(all, json_object_get(config, "Cmd"));
+    if (json_array_size(all) > 0)
+        return all;
+    json_decref(all);
+    return NULL;
+}
+
+void docker_set_command(json_t *body, const json_t *list)
+{
+    json_put(body, "Cmd", json_deep_copy(list));
+}
