@@ -177,7 +177,9 @@ $(BUILD)/test/$(1)/%: $(BUILD)/obj/test/unit/$(1)/%.o $(2)
 	$$(test_link)
 endef
 UNIT_DIRS := $(patsubst test/unit/%/,%,$(sort $(dir $(UNIT_SRC))))
-kind_of = $(patsubst init,agent,$(patsubst node-agent,agent,$(firstword $(subst /, ,$(1)))))
+# test/unit/scheduler belongs to master/scheduler, and so on.
+first_dir = $(firstword $(subst /, ,$(1)))
+kind_of = $(or $(if $(wildcard master/$(first_dir)/.),master),$(if $(wildcard node-agent/$(first_dir)/.),agent),$(patsubst node-agent,agent,$(first_dir)))
 $(foreach d,$(UNIT_DIRS),$(eval $(call unit_rule,$(d),$(or $(LIBS_$(call kind_of,$(d))),$(LIBS_every)))))
 
 $(BUILD)/bench/%: $(BUILD)/obj/test/bench/%.o $(LIBS_every)

@@ -119,7 +119,7 @@ else
     fi
     if step build-asan 1500 "${build[@]}" SAN=$san all unit-bins; then
         step unit-asan 1500 make -s SAN=$san unit
-        step system-asan 3600 env MEADOW_BIN="$PWD/build-asan/bin" "${pytest[@]}"
+        step system-asan 3600 env MEADOW_TEST_PATIENCE=4 MEADOW_BIN="$PWD/build-asan/bin" "${pytest[@]}"
     fi
 fi
 

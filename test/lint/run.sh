@@ -24,13 +24,13 @@ lint_shellcheck() {
 }
 
 lint_format() {
-    local file status=0
-    while read -r file; do
-        clang-format --dry-run --Werror "$file" >/dev/null 2>&1 && continue
-        echo "$file: not as clang-format would have it (make format)"
-        status=1
-    done < <(list OUR_C && list OUR_TESTS && list OUR_H)
-    return $status
+    local files
+    files=$({ list OUR_C && list OUR_TESTS && list OUR_H; } | xargs -r -d '\n' clang-format --dry-run 2>&1 |
+        sed -nE 's/^([^: ]+):[0-9]+:[0-9]+: .*/\1/p' | sort -u)
+    [ -z "$files" ] && return 0
+    echo "not as clang-format would have it (make format):"
+    echo "$files"
+    return 1
 }
 
 lint_codespell() {
