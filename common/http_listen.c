@@ -18,15 +18,21 @@
 
 #define ACCEPTS_PER_CALLBACK 64
 #define HANDSHAKE_MS 10000
+#define RETRY_MS 1000
+#define TCP_IDLE_S 30 // then a probe each TCP_INTERVAL_S, three of them
+#define TCP_INTERVAL_S 10
+#define TCP_PROBES 3
 
 static void on_listener_closed(uv_handle_t *handle)
 {
     struct http_listener *l = handle->data;
     struct http_server *s = l->server;
+    if (--l->handles > 0)
+        return;
     (void)close(l->fd);
     free(l->path);
     free(l);
-    s->handles--; // never the last: the server's own close later
+    server_handle_closed(s); // may be the last: libuv closes the newest first
 }
 
 void listeners_close(struct http_server *s)
@@ -38,26 +44,49 @@ void listeners_close(struct http_server *s)
         if (l->path)
             (void)unlink(l->path);
         uv_close((uv_handle_t *)&l->poll, on_listener_closed);
+        uv_close((uv_handle_t *)&l->retry, on_listener_closed);
     }
 }
 
-static unsigned connections(const struct http_server *s)
+// The limit is for each kind by itself: a flood from outside does not lock local callers out. A TLS
+// connection counts from accept on, while it shakes hands too.
+static bool has_room(const struct http_listener *l)
 {
-    // A TLS connection counts once: in the front while it shakes hands, here afterwards too.
-    unsigned front = s->front ? tls_front_connections(s->front) : 0;
-    return front > s->n_conns ? front : s->n_conns;
+    const struct http_server *s = l->server;
+    unsigned n = l->tls ? tls_front_connections(s->front) : s->n_local;
+    return n < s->options.max_connections;
 }
 
 static void on_acceptable(uv_poll_t *poll, int status, int events);
 
+static void unpause(struct http_listener *l)
+{
+    if (!l->paused)
+        return;
+    l->paused = false;
+    (void)uv_timer_stop(&l->retry);
+    (void)uv_poll_start(&l->poll, UV_READABLE, on_acceptable);
+}
+
 void listeners_unpause(struct http_server *s)
 {
-    for (struct http_listener *l = s->listeners; l; l = l->next) {
-        if (!l->paused)
-            continue;
-        l->paused = false;
-        (void)uv_poll_start(&l->poll, UV_READABLE, on_acceptable);
-    }
+    for (struct http_listener *l = s->listeners; l; l = l->next)
+        unpause(l);
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    unpause(timer->data);
+}
+
+// The end of a connection of ours wakes the listener (listeners_unpause). When accept itself lacked
+// something, the end of anything may help, so it is also tried again after a while.
+static void pause_listener(struct http_listener *l, bool retry)
+{
+    l->paused = true;
+    (void)uv_poll_stop(&l->poll);
+    if (retry)
+        (void)uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
 }
 
 static void unix_peer(int fd, struct http_peer *peer)
@@ -81,15 +110,24 @@ static void tcp_peer(const struct sockaddr_storage *from, struct http_peer *peer
         peer->address[0] = '\0';
 }
 
+// Held requests and streams send nothing for long: probes find peers that vanished.
+static void tcp_options(int fd)
+{
+    const int one = 1, idle = TCP_IDLE_S, interval = TCP_INTERVAL_S, probes = TCP_PROBES;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &probes, sizeof(probes));
+}
+
 static void take(struct http_listener *l, int fd, const struct sockaddr_storage *from)
 {
     struct http_peer peer = {0};
-    int one = 1;
     int r;
     if (l->tls) {
         tcp_peer(from, &peer);
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+        tcp_options(fd);
         r = tls_front_accept(l->server->front, fd, &peer);
     } else {
         unix_peer(fd, &peer);
@@ -106,22 +144,19 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     for (int i = 0; i < ACCEPTS_PER_CALLBACK; i++) {
         struct sockaddr_storage from = {0};
         socklen_t len = sizeof(from);
-        int fd = -1;
-        if (connections(l->server) < l->server->options.max_connections)
-            fd = accept4(l->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        else
-            errno = EMFILE;
+        if (!has_room(l)) {
+            pause_listener(l, false);
+            return;
+        }
+        int fd = accept4(l->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             take(l, fd, &from);
-            continue;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+            return;
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            pause_listener(l, true);
+            return;
         }
-        if (errno == EINTR || errno == ECONNABORTED)
-            continue;
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            l->paused = true; // the end of a connection wakes it (listeners_unpause)
-            (void)uv_poll_stop(&l->poll);
-        }
-        return;
     }
 }
 
@@ -140,7 +175,9 @@ static int listener_new(struct http_server *s, int fd, bool tls, char *path, str
     l->fd = fd;
     l->tls = tls;
     l->path = path;
-    l->poll.data = l;
+    (void)uv_timer_init(s->options.loop, &l->retry);
+    l->poll.data = l->retry.data = l;
+    l->handles = 2;
     s->handles++;
     DL_APPEND(s->listeners, l);
     (void)uv_poll_start(&l->poll, UV_READABLE, on_acceptable);
@@ -155,8 +192,12 @@ static int remove_stale(const char *path, const struct sockaddr_un *address, str
         return errno == ENOENT ? 0 : err_errno(e, -errno, "%s", path);
     if (!S_ISSOCK(st.st_mode))
         return err_set(e, -EADDRINUSE, "%s: exists and is not a socket", path);
-    cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0)
+    // Non-blocking: with a full backlog connect() would wait; it says EAGAIN then.
+    cleanup_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return err_errno(e, -errno, "socket");
+    if (connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0 ||
+        errno != ECONNREFUSED)
         return err_set(e, -EADDRINUSE, "%s: another process listens there", path);
     return unlink(path) < 0 && errno != ENOENT ? err_errno(e, -errno, "%s", path) : 0;
 }

@@ -137,14 +137,15 @@ void request_client_gone(struct http_request *req)
         request_resume(req);
 }
 
-static struct http_request *request_new(struct http_conn *c, const char *method, const char *url)
+// Takes the raw path that the connection holds.
+static struct http_request *request_new(struct http_conn *c, const char *method)
 {
     struct http_request *req = calloc(1, sizeof(*req));
     if (!req)
         return NULL;
     req->conn = c;
     req->method = strdup(method);
-    req->path = strdup(url);
+    req->path = TAKE_PTR(c->path);
     req->body_limit = c->server->options.body_limit;
     if (!req->method || !req->path) {
         request_free(req);
@@ -170,10 +171,10 @@ static void too_large(struct http_request *req)
 }
 
 static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, const char *method,
-                             const char *url, void **con_cls)
+                             void **con_cls)
 {
     struct http_conn *c = conn_of(mhd);
-    struct http_request *req = request_new(c, method, url);
+    struct http_request *req = request_new(c, method);
     if (!req)
         return MHD_NO;
     *con_cls = req;
@@ -236,8 +237,9 @@ enum MHD_Result request_access(void *cls, struct MHD_Connection *mhd, const char
     struct http_server *s = cls;
     struct http_request *req = *con_cls;
     (void)version;
+    (void)url; // decoded; http_server.c keeps the raw one
     if (!req)
-        return begin(s, mhd, method, url, con_cls);
+        return begin(s, mhd, method, con_cls);
     if (*upload_size) {
         size_t len = *upload_size;
         *upload_size = 0;
@@ -258,7 +260,9 @@ void request_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
     bool whole = code == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     *con_cls = NULL;
     c->req = NULL;
-    conn_deadline(c, 0);
+    // libmicrohttpd's own timeout starts again with every byte; this one bounds a first line that
+    // drips.
+    conn_deadline(c, c->server->options.idle_timeout_ms);
     if (!req->is_gone && !whole && (req->state != REQUEST_ANSWERED || req->stream))
         tell_gone(req);
     request_free(req);

@@ -90,13 +90,32 @@ void response_problem(struct http_request *req, int status, const char *title, c
 
 // --- streams ---
 
+static size_t buffered(const struct http_request *req)
+{
+    return req->out.len - req->out_sent;
+}
+
+// Taken bytes are moved out of the buffer only when they are the larger part, so that a long queue
+// is not copied again for each block.
+static size_t take_out(struct http_request *req, char *buffer, size_t max)
+{
+    size_t n = buffered(req) < max ? buffered(req) : max;
+    memcpy(buffer, req->out.data + req->out_sent, n);
+    req->out_sent += n;
+    if (req->out_sent > req->out.len / 2) {
+        strbuf_consume(&req->out, req->out_sent);
+        req->out_sent = 0;
+    }
+    return n;
+}
+
 static ssize_t read_stream(void *cls, uint64_t position, char *buffer, size_t max)
 {
     struct http_request *req = cls;
     (void)position;
-    if (req->is_gone)
+    if (req->is_gone || req->out.failed)
         return MHD_CONTENT_READER_END_WITH_ERROR;
-    if (req->out.len == 0) {
+    if (buffered(req) == 0) {
         if (req->stream_ended)
             return MHD_CONTENT_READER_END_OF_STREAM;
         req->stream_suspended = true;
@@ -104,10 +123,8 @@ static ssize_t read_stream(void *cls, uint64_t position, char *buffer, size_t ma
         conn_watch(req->conn, true);
         return 0;
     }
-    size_t n = req->out.len < max ? req->out.len : max;
-    memcpy(buffer, req->out.data, n);
-    strbuf_consume(&req->out, n);
-    if (req->above && req->out.len < DRAINED_MARK) {
+    size_t n = take_out(req, buffer, max);
+    if (req->above && buffered(req) < DRAINED_MARK) {
         req->above = false;
         if (req->drained)
             req->drained(req, req->drained_userdata);
@@ -136,12 +153,12 @@ static void wake(struct http_request *req)
 
 size_t http_stream_write(struct http_request *req, const void *data, size_t len)
 {
-    if (req->is_gone || req->stream_ended)
-        return req->out.len;
-    strbuf_append(&req->out, data, len);
-    req->above |= req->out.len >= DRAINED_MARK;
-    wake(req);
-    return req->out.len;
+    if (!req->is_gone && !req->stream_ended) {
+        strbuf_append(&req->out, data, len);
+        req->above |= buffered(req) >= DRAINED_MARK;
+        wake(req);
+    }
+    return buffered(req);
 }
 
 void http_stream_end(struct http_request *req)

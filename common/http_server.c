@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/tls_front.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -74,6 +75,7 @@ static void conn_handle_closed(uv_handle_t *handle)
         return;
     struct http_server *s = c->server;
     DL_DELETE(s->conns, c);
+    free(c->path);
     free(c);
     if (s->closing && !s->conns)
         server_kick(s);
@@ -87,6 +89,7 @@ static void conn_end(struct http_conn *c)
     c->ended = true;
     s->by_fd[c->fd] = NULL;
     s->n_conns--;
+    s->n_local -= c->peer.local;
     c->mhd = NULL;
     uv_close((uv_handle_t *)&c->deadline, conn_handle_closed);
     if (c->gone_open)
@@ -112,13 +115,15 @@ void conn_deadline(struct http_conn *c, unsigned ms)
 static void on_gone(uv_poll_t *poll, int status, int events)
 {
     struct http_conn *c = poll->data;
-    if (status == 0 && !(events & UV_DISCONNECT))
-        return;
+    (void)status;
+    (void)events;
     conn_watch(c, false);
     if (c->req)
         request_client_gone(c->req);
 }
 
+// UV_PRIORITIZED never happens on these sockets, but with it set libuv reports EPOLLHUP: both
+// directions are over. UV_DISCONNECT would also mean a client that only shut down its sending side.
 void conn_watch(struct http_conn *c, bool on)
 {
     if (c->ended || on == c->watching)
@@ -132,7 +137,7 @@ void conn_watch(struct http_conn *c, bool on)
     }
     c->watching = on;
     if (on)
-        (void)uv_poll_start(&c->gone, UV_DISCONNECT, on_gone);
+        (void)uv_poll_start(&c->gone, UV_PRIORITIZED, on_gone);
     else
         (void)uv_poll_stop(&c->gone);
 }
@@ -152,15 +157,19 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **socket_c
     }
 }
 
-// A later request on the same connection: its headers have a deadline too, from its first line on.
+// The first line of a request: its headers have a deadline from here on. The target is kept as it
+// came because libmicrohttpd's own copy of the path is decoded already.
 static void *on_uri(void *cls, const char *uri, struct MHD_Connection *mhd)
 {
+    struct http_server *s = cls;
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    struct http_server *s = cls;
-    (void)uri;
-    if (info && info->socket_context)
-        conn_deadline(info->socket_context, s->options.header_timeout_ms);
+    struct http_conn *c = info ? info->socket_context : NULL;
+    if (!c)
+        return NULL;
+    conn_deadline(c, s->options.header_timeout_ms);
+    free(c->path);
+    c->path = strndup(uri, strcspn(uri, "?"));
     return NULL;
 }
 
@@ -200,6 +209,7 @@ int server_add_connection(struct http_server *s, int fd, const struct http_peer 
     c->handles = 1;
     DL_APPEND(s->conns, c);
     s->n_conns++;
+    s->n_local += c->peer.local;
     conn_deadline(c, s->options.header_timeout_ms);
     server_kick(s);
     if (MHD_add_connection(s->daemon, fd, &address, sizeof(address)) != MHD_YES) {
@@ -219,10 +229,18 @@ static int start_daemon(struct http_server *s)
         NULL, NULL, request_access, s, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
         MHD_OPTION_NOTIFY_COMPLETED, request_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_CONNECTION_TIMEOUT,
-        idle_s, MHD_OPTION_CONNECTION_LIMIT, s->options.max_connections + 16,
+        idle_s, MHD_OPTION_CONNECTION_LIMIT, 2 * s->options.max_connections + 16,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_STEP, MHD_OPTION_END);
     return s->daemon ? 0 : -EIO;
+}
+
+// OpenSSL writes to sockets without MSG_NOSIGNAL.
+static void ignore_sigpipe(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+        (void)signal(SIGPIPE, SIG_IGN);
 }
 
 int http_server_new(const struct http_server_options *o, struct http_server **ret, struct err *e)
@@ -231,6 +249,7 @@ int http_server_new(const struct http_server_options *o, struct http_server **re
     if (!s)
         return err_set(e, -ENOMEM, "out of memory");
     s->options = *o;
+    ignore_sigpipe();
     if (start_daemon(s) < 0) {
         free(s);
         return err_set(e, -EIO, "libmicrohttpd can't be started");
@@ -267,11 +286,15 @@ static void server_free(struct http_server *s)
         closed(userdata);
 }
 
-static void on_handle_closed(uv_handle_t *handle)
+void server_handle_closed(struct http_server *s)
 {
-    struct http_server *s = handle->data;
     if (--s->handles == 0)
         server_free(s);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    server_handle_closed(handle->data);
 }
 
 // All connections are gone: the daemon can stop, and its handles close.

@@ -47,7 +47,7 @@ struct http_server_options {
                                 // headers complete
     unsigned body_timeout_ms;   // from headers to the end of a buffered body
     unsigned idle_timeout_ms;   // keep-alive connections without a request
-    unsigned max_connections;
+    unsigned max_connections;   // TLS ones, and as many local ones
 };
 
 // Creates a server without listeners. On success *ret is owned by the caller, ended by

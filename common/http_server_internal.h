@@ -15,6 +15,8 @@ struct http_listener {
     uv_poll_t poll;
     int fd;
     bool tls;
+    uv_timer_t retry; // after an accept that failed for want of something
+    int handles;
     bool paused; // no descriptor or no place for a further connection
     char *path;  // unix: removed at close
     struct http_listener *prev, *next;
@@ -33,7 +35,8 @@ struct http_server {
     size_t by_fd_size;
     struct http_conn *conns;
     unsigned n_conns;
-    int handles; // open uv handles of the server itself and its listeners
+    unsigned n_local; // of them through unix sockets
+    int handles;      // open uv handles of the server itself and its listeners
     bool closing, stopped;
     void (*closed)(void *userdata);
     void *closed_userdata;
@@ -49,6 +52,7 @@ struct http_conn {
     bool gone_open;      // handle exists
     bool watching;
     struct http_request *req; // current one
+    char *path;               // raw target of the coming request, without the query
     int handles;
     bool ended;
     struct http_conn *prev, *next;
@@ -82,7 +86,8 @@ struct http_request {
     // a streamed answer
     bool stream, stream_ended, stream_suspended;
     struct strbuf out;
-    bool above; // the buffer was above the mark: `drained` is due when it falls
+    size_t out_sent; // bytes at its front that are gone already
+    bool above;      // the buffer was above the mark: `drained` is due when it falls
     void (*drained)(struct http_request *req, void *userdata);
     void *drained_userdata;
 };
@@ -95,6 +100,7 @@ void conn_deadline(struct http_conn *c, unsigned ms); // 0 = stop
 void conn_watch(struct http_conn *c, bool on);        // for the client's end, while suspended
 // http_listen.c
 void listeners_close(struct http_server *s);
+void server_handle_closed(struct http_server *s); // one of its handles is closed; frees after the last
 void listeners_unpause(struct http_server *s);
 // http_request.c
 enum MHD_Result request_access(void *cls, struct MHD_Connection *mhd, const char *url,

@@ -5,6 +5,8 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <stdio.h>
 #include <string.h>
 
 static int fail(struct err *e, SSL_CTX *ctx, const char *what)
@@ -94,4 +96,20 @@ int tls_context_new(const struct tls_server_options *o, SSL_CTX **ret, struct er
     SSL_CTX_set_alpn_select_cb(ctx, choose_alpn, NULL);
     *ret = ctx;
     return 0;
+}
+
+void tls_context_peer(SSL *ssl, struct http_peer *peer)
+{
+    unsigned char md[EVP_MAX_MD_SIZE];
+    X509 *cert = SSL_get1_peer_certificate(ssl);
+    if (!cert)
+        return;
+    peer->has_cert = SSL_get_verify_result(ssl) == X509_V_OK;
+    if (X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, peer->cert_cn,
+                                  sizeof(peer->cert_cn)) < 0)
+        peer->cert_cn[0] = '\0';
+    if (X509_digest(cert, EVP_sha256(), md, NULL) == 1)
+        for (size_t i = 0; i < 32; i++)
+            (void)snprintf(peer->cert_sha256 + i * 2, 3, "%02x", md[i]);
+    X509_free(cert);
 }

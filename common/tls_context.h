@@ -9,3 +9,5 @@
 // TLS 1.3 only, ALPN http/1.1, client certificates asked for and verified against ca_pem when one
 // is sent. Owned: SSL_CTX_free.
 int tls_context_new(const struct tls_server_options *o, SSL_CTX **ret, struct err *e) WARN_UNUSED;
+// After the handshake: fills has_cert, cert_cn and cert_sha256; nothing when the client sent none.
+void tls_context_peer(SSL *ssl, struct http_peer *peer);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pump. Each direction holds at most one block that the other side would not take yet; while it
-// does, nothing more is read, so a slow reader slows its writer down. A close_notify alone is a
-// half close: answers still go out; the connection is over when TCP ends, an error shows, or the
-// HTTP server closes its end.
+// does, nothing more is read, so a slow reader slows its writer down.
+//
+// Ends: a close_notify alone is a half close, passed on to the HTTP server; answers still go out.
+// TCP's end is the client's end. When the HTTP server ends first, or a handshake fails, the
+// connection lingers: our side is shut, and what the client still sends is thrown away until it
+// closes too, since closing with unread bytes would reset the connection and take the answer (or
+// the alert) with it.
 #include "common/tls_front.h"
 
 #include "common/cleanup.h"
@@ -11,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/err.h>
-#include <openssl/x509.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -20,6 +23,7 @@
 #define BLOCK 16384
 #define WORK_PER_CALLBACK 65536 // bytes, so that one busy connection leaves room for the rest
 #define PAIR_BUFFER 16384
+#define LINGER_MS 2000
 
 struct block {
     char *data; // NULL = empty
@@ -34,9 +38,11 @@ struct tls_conn {
     bool inner_open;
     uv_timer_t deadline;
     struct http_peer peer;
-    bool ready;       // handshake done
-    bool read_closed; // close_notify came
-    bool inner_eof;   // the HTTP server is done: what is left is sent, then the end
+    bool ready;      // handshake done
+    bool client_eof; // close_notify came
+    bool inner_deaf; // the HTTP server takes nothing more in; its answer still comes out
+    bool inner_eof;  // the HTTP server is done: what is left is sent, then the end
+    bool lingering;
     bool closing;
     bool ssl_wants_write;
     struct block to_client, to_inner;
@@ -54,6 +60,7 @@ struct tls_front {
 
 static void on_net(uv_poll_t *poll, int status, int events);
 static void on_inner(uv_poll_t *poll, int status, int events);
+static void on_deadline(uv_timer_t *timer);
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -80,9 +87,6 @@ static void conn_close(struct tls_conn *c)
         return;
     c->closing = true;
     ERR_clear_error();
-    if (c->ready && c->inner_eof)
-        (void)SSL_shutdown(c->ssl);
-    ERR_clear_error();
     // The peer and the HTTP server see the end at once; the descriptors themselves go when the
     // handles are closed.
     (void)uv_poll_stop(&c->net);
@@ -95,6 +99,42 @@ static void conn_close(struct tls_conn *c)
         uv_close((uv_handle_t *)&c->inner, on_closed);
 }
 
+// --- lingering ---
+
+static void linger(struct tls_conn *c)
+{
+    ERR_clear_error();
+    if (c->ready)
+        (void)SSL_shutdown(c->ssl);
+    ERR_clear_error();
+    if (c->client_eof) {
+        conn_close(c);
+        return;
+    }
+    c->lingering = true;
+    (void)shutdown(c->fd, SHUT_WR);
+    if (c->inner_open)
+        (void)uv_poll_stop(&c->inner);
+    (void)uv_poll_start(&c->net, UV_READABLE, on_net);
+    (void)uv_timer_start(&c->deadline, on_deadline, LINGER_MS, 0);
+}
+
+static void throw_away(struct tls_conn *c)
+{
+    for (size_t work = 0; work < WORK_PER_CALLBACK;) {
+        ssize_t n = recv(c->fd, c->front->scratch, BLOCK, 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            return;
+        if (n <= 0) {
+            conn_close(c);
+            return;
+        }
+        work += (size_t)n;
+    }
+}
+
 // --- what to wait for ---
 
 static void update(struct tls_conn *c)
@@ -102,7 +142,7 @@ static void update(struct tls_conn *c)
     if (c->closing)
         return;
     int net = UV_DISCONNECT;
-    if (!c->ready || (!c->to_inner.data && !c->read_closed))
+    if (!c->ready || (!c->to_inner.data && !c->client_eof && !c->inner_deaf))
         net |= UV_READABLE;
     if (c->ssl_wants_write || c->to_client.data)
         net |= UV_WRITABLE;
@@ -151,41 +191,56 @@ static int send_inner(struct tls_conn *c, const char *data, size_t len, size_t *
     return 0;
 }
 
+static void inner_is_deaf(struct tls_conn *c)
+{
+    c->inner_deaf = true;
+    drop(&c->to_inner);
+}
+
 static void flush_inner(struct tls_conn *c)
 {
     if (!c->to_inner.data)
         return;
     int r = send_inner(c, c->to_inner.data, c->to_inner.len, &c->to_inner.sent);
-    if (r != 1)
-        drop(&c->to_inner);
     if (r < 0)
-        c->read_closed = true; // it answered without reading the rest: nothing more goes in, the
-                               // answer comes out
+        inner_is_deaf(c);
+    else if (r == 0)
+        drop(&c->to_inner);
+}
+
+// SSL_read returned `n` <= 0. False: the connection is over.
+static bool read_stopped(struct tls_conn *c, int n)
+{
+    switch (SSL_get_error(c->ssl, n)) {
+    case SSL_ERROR_ZERO_RETURN:
+        c->client_eof = true;
+        (void)shutdown(c->pair, SHUT_WR);
+        return true;
+    case SSL_ERROR_WANT_WRITE:
+        c->ssl_wants_write = true;
+        return true;
+    case SSL_ERROR_WANT_READ:
+        return true;
+    default: // an alert, TCP's end without close_notify, a reset
+        return false;
+    }
 }
 
 static bool read_client(struct tls_conn *c)
 {
     char *buffer = c->front->scratch;
     size_t work = 0;
-    while (!c->to_inner.data && !c->read_closed && work < WORK_PER_CALLBACK) {
+    while (!c->to_inner.data && !c->client_eof && !c->inner_deaf && work < WORK_PER_CALLBACK) {
         ERR_clear_error();
         int n = SSL_read(c->ssl, buffer, BLOCK);
-        if (n <= 0) {
-            int why = SSL_get_error(c->ssl, n);
-            if (why == SSL_ERROR_ZERO_RETURN)
-                c->read_closed = true;
-            else if (why == SSL_ERROR_WANT_WRITE)
-                c->ssl_wants_write = true;
-            else if (why != SSL_ERROR_WANT_READ)
-                return false;
-            return true;
-        }
+        if (n <= 0)
+            return read_stopped(c, n);
         size_t done = 0;
         int r = send_inner(c, buffer, (size_t)n, &done);
-        if (r == 1 && !keep(&c->to_inner, buffer + done, (size_t)n - done))
-            return false;
         if (r < 0)
-            c->read_closed = true;
+            inner_is_deaf(c);
+        else if (r == 1 && !keep(&c->to_inner, buffer + done, (size_t)n - done))
+            return false;
         work += (size_t)n;
     }
     return true;
@@ -242,22 +297,22 @@ static bool read_inner(struct tls_conn *c)
     return true;
 }
 
-// One look at everything that may move. False: the connection is over.
+// One look at everything that may move. False: the connection is broken.
 static bool pump(struct tls_conn *c)
 {
     c->ssl_wants_write = false;
     flush_inner(c);
-    if (!flush_client(c) || !read_client(c) || !read_inner(c))
-        return false;
-    return !(c->inner_eof && !c->to_client.data);
+    return flush_client(c) && read_client(c) && read_inner(c);
 }
 
 static void turn(struct tls_conn *c)
 {
-    if (pump(c))
-        update(c);
-    else
+    if (!pump(c))
         conn_close(c);
+    else if (c->inner_eof && !c->to_client.data)
+        linger(c);
+    else
+        update(c);
 }
 
 static void on_inner(uv_poll_t *poll, int status, int events)
@@ -269,22 +324,6 @@ static void on_inner(uv_poll_t *poll, int status, int events)
 }
 
 // --- handshake ---
-
-static void take_certificate(struct tls_conn *c)
-{
-    unsigned char md[EVP_MAX_MD_SIZE];
-    X509 *cert = SSL_get1_peer_certificate(c->ssl);
-    if (!cert)
-        return;
-    c->peer.has_cert = SSL_get_verify_result(c->ssl) == X509_V_OK;
-    if (X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, c->peer.cert_cn,
-                                  sizeof(c->peer.cert_cn)) < 0)
-        c->peer.cert_cn[0] = '\0';
-    if (X509_digest(cert, EVP_sha256(), md, NULL) == 1)
-        for (size_t i = 0; i < 32; i++)
-            (void)snprintf(c->peer.cert_sha256 + i * 2, 3, "%02x", md[i]);
-    X509_free(cert);
-}
 
 static int open_inner(struct tls_conn *c)
 {
@@ -313,7 +352,7 @@ static void handshake(struct tls_conn *c)
         c->ready = true;
         c->ssl_wants_write = false;
         (void)uv_timer_stop(&c->deadline);
-        take_certificate(c);
+        tls_context_peer(c->ssl, &c->peer);
         if (open_inner(c) < 0)
             conn_close(c);
         else
@@ -324,31 +363,30 @@ static void handshake(struct tls_conn *c)
     c->ssl_wants_write = why == SSL_ERROR_WANT_WRITE;
     if (why == SSL_ERROR_WANT_READ || why == SSL_ERROR_WANT_WRITE)
         update(c);
+    else if (why == SSL_ERROR_SSL)
+        linger(c); // the alert shall arrive
     else
         conn_close(c);
+}
+
+// After the client's close_notify, or while its bytes wait for room, only TCP's end tells that it
+// is gone; otherwise what it sent before is read first.
+static bool ended_by_client(const struct tls_conn *c, int events)
+{
+    return (events & UV_DISCONNECT) && (!c->ready || c->client_eof || !(events & UV_READABLE));
 }
 
 static void on_net(uv_poll_t *poll, int status, int events)
 {
     struct tls_conn *c = poll->data;
-    if (status < 0) {
+    if (c->lingering)
+        throw_away(c);
+    else if (status < 0 || ended_by_client(c, events))
         conn_close(c);
-        return;
-    }
-    if (!c->ready) {
-        if (events & UV_DISCONNECT)
-            conn_close(c);
-        else
-            handshake(c);
-        return;
-    }
-    // After the client's close_notify (or while its bytes wait for room) only the end of TCP tells
-    // that it is gone.
-    if ((events & UV_DISCONNECT) && (c->read_closed || !(events & UV_READABLE))) {
-        conn_close(c);
-        return;
-    }
-    turn(c);
+    else if (c->ready)
+        turn(c);
+    else
+        handshake(c);
 }
 
 static void on_deadline(uv_timer_t *timer)
