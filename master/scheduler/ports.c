@@ -20,8 +20,10 @@ int plan_ports_free(const struct plan_ports *p, int limit)
     int n = 0;
     if (!p->taken)
         return 0;
-    for (unsigned word = 0; word * 64 < p->count && n < limit; word++)
-        n += __builtin_popcountll(free_bits(p, word));
+    for (unsigned word = 0; word * 64 < p->count && n < limit; word++) {
+        uint64_t bits = free_bits(p, word);
+        n += bits ? __builtin_popcountll(bits) : 0;
+    }
     return n < limit ? n : limit;
 }
 
