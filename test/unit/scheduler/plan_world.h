@@ -158,7 +158,7 @@ static void world_read(struct world *w, const char *nodes, const char *jobs, enu
 }
 
 // "a>n1 b>n2 | c>-": where each task went.
-static void world_result(const struct world *w, char *out, size_t size)
+static inline void world_result(const struct world *w, char *out, size_t size)
 {
     size_t len = 0;
     out[0] = '\0';
