@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: Apache-2.0
+// Setting up from the global options, failing in three lines, and requests whose failures are
+// printed here, so that commands only pass on an exit status.
+#include "cli/cli.h"
+
+#include "cli/command.h"
+#include "cli/context.h"
+#include "common/cleanup.h"
+#include "common/json.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+// --- memory and text ---
+
+void *cli_need(void *memory)
+{
+    if (memory)
+        return memory;
+    (void)fputs("meadow: out of memory\n", stderr);
+    exit(CLI_FAILED);
+}
+
+char *cli_strdup(const char *text)
+{
+    return cli_need(strdup(text));
+}
+
+char *cli_format(const char *fmt, ...)
+{
+    char *out = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    int r = vasprintf(&out, fmt, ap);
+    va_end(ap);
+    return cli_need(r < 0 ? NULL : out);
+}
+
+char *cli_path(const char *prefix, const char *name, const char *suffix)
+{
+    struct strbuf b = {0};
+    strbuf_puts(&b, prefix);
+    api_encode(&b, name, false);
+    strbuf_puts(&b, suffix);
+    return cli_need(strbuf_take(&b));
+}
+
+// --- setting up ---
+
+static bool want_color(const struct args *args)
+{
+    const char *no = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
+    return !args_has(args, "no-color") && !(no && no[0]) && term && strcmp(term, "dumb") != 0 &&
+           isatty(STDOUT_FILENO);
+}
+
+int cli_setup(struct cli *cli, const struct args *args)
+{
+    const char *format = args_value(args, "output");
+
+    *cli = (struct cli){.args = args, .quiet = args_has(args, "quiet"), .color = want_color(args)};
+    cli->progress = !cli->quiet && isatty(STDERR_FILENO);
+    if (format && output_format_from_string(format, &cli->format) < 0)
+        return cli_failf(CLI_USAGE, "options", "give -o table, -o json or -o yaml",
+                         "--output: there is no format \"%.40s\"", format);
+    return CLI_OK;
+}
+
+void cli_close(struct cli *cli)
+{
+    api_close(TAKE_PTR(cli->api));
+}
+
+static const char *filled(const char *text)
+{
+    return text && text[0] ? text : NULL;
+}
+
+// 0 or -errno; *ret_resolved tells whether a master was named.
+static int open_api(struct cli *cli, bool *ret_resolved, struct err *e)
+{
+    struct api_target t = {0};
+    const struct args *a = cli->args;
+    const struct context_choice c = {.dir = args_value(a, "dir"),
+                                     .master = args_value(a, "master"),
+                                     .token = args_value(a, "token"),
+                                     .ca = args_value(a, "ca"),
+                                     .context = args_value(a, "context"),
+                                     .env_dir = filled(getenv("MEADOW_DIR")),
+                                     .env_master = filled(getenv("MEADOW_MASTER")),
+                                     .env_token = filled(getenv("MEADOW_TOKEN")),
+                                     .env_ca = filled(getenv("MEADOW_CA"))};
+
+    *ret_resolved = true;
+    if (cli->api)
+        return 0;
+    int r = context_resolve(&c, &t, e);
+    *ret_resolved = r == 0;
+    if (r == 0)
+        r = api_open(&t, &cli->api, e);
+    api_target_free(&t);
+    return r;
+}
+
+int cli_api_quiet(struct cli *cli, struct api **ret)
+{
+    bool resolved;
+    int r = open_api(cli, &resolved, NULL);
+    *ret = cli->api;
+    return r;
+}
+
+int cli_api(struct cli *cli, struct api **ret)
+{
+    struct err e = {""};
+    bool resolved;
+    int r = open_api(cli, &resolved, &e);
+
+    *ret = cli->api;
+    if (r == 0)
+        return CLI_OK;
+    if (resolved)
+        return cli_fail(CLI_FAILED, "can't speak to the master", e.text, NULL);
+    return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_UNREACHABLE, "can't find the master", e.text,
+                    r == -ENOENT ? "`meadow up` starts a cluster on this machine"
+                                 : "see `meadow help` on --dir, --master, --context");
+}
+
+// --- saying what happened ---
+
+int cli_fail(int code, const char *what, const char *why, const char *todo)
+{
+    cleanup_strbuf struct strbuf b = {0};
+
+    (void)fflush(stdout);
+    strbuf_puts(&b, "meadow: ");
+    output_safe(&b, what);
+    if (why && why[0]) {
+        strbuf_puts(&b, "\n  why: ");
+        output_safe(&b, why);
+    }
+    if (todo) {
+        strbuf_puts(&b, "\n  try: ");
+        output_safe(&b, todo);
+    }
+    strbuf_puts(&b, "\n");
+    (void)fputs(b.data ? b.data : "meadow: out of memory\n", stderr);
+    return code;
+}
+
+int cli_failf(int code, const char *what, const char *todo, const char *fmt, ...)
+{
+    struct err e = {""};
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(e.text, sizeof(e.text), fmt, ap);
+    va_end(ap);
+    return cli_fail(code, what, e.text, todo);
+}
+
+int cli_usage(const struct args *args, const char *why)
+{
+    const struct command *c = args->command;
+    cleanup_free char *todo =
+        !c ? cli_strdup("`meadow help` lists the commands")
+           : cli_format("meadow %s%s%s%s%s%s; `meadow help %s%s%s` tells more", c->verb,
+                        c->sub ? " " : "", c->sub ? c->sub : "", c->args[0] ? " " : "", c->args,
+                        c->options ? " [options]" : "", c->verb, c->sub ? " " : "",
+                        c->sub ? c->sub : "");
+    return cli_fail(CLI_USAGE, "wrong usage", why, todo);
+}
+
+void cli_progress(const struct cli *cli, const char *fmt, ...)
+{
+    va_list ap;
+    if (!cli->progress)
+        return;
+    va_start(ap, fmt);
+    (void)vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    (void)fputc('\n', stderr);
+}
+
+int cli_finish(int code)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    if (errno == EPIPE) { // the reader of our output is gone: end as other programs do then
+        (void)signal(SIGPIPE, SIG_DFL);
+        (void)raise(SIGPIPE);
+    }
+    return cli_fail(CLI_FAILED, "can't write the output", strerror(errno), NULL);
+}
+
+// --- failures of a call ---
+
+bool cli_good(int r, const struct api_answer *answer)
+{
+    return r == 0 && answer->status >= 200 && answer->status < 300;
+}
+
+static int report_transport(const struct cli *cli, const char *what, int r, const struct err *e)
+{
+    const char *url = api_url(cli->api);
+    if (r == -EINTR)
+        return CLI_INTERRUPTED;
+    if (r == -EACCES)
+        return cli_failf(CLI_UNREACHABLE, what, "check --ca, or whether this is the right address",
+                         "%s (%s): %.300s", url, api_origin(cli->api), e->text);
+    if (r == -ENOMEM || r == -EFBIG)
+        return cli_fail(CLI_FAILED, what, e->text, NULL);
+    const char *todo = strncmp(api_origin(cli->api), "the local", 9) == 0
+                           ? "`meadow up` starts it again; its log is log/master.log there"
+                           : "is the master running there? see its log";
+    return cli_failf(CLI_UNREACHABLE, what, todo, "the master at %s (%s) does not answer: %.300s",
+                     url, api_origin(cli->api), e->text);
+}
+
+static const char *advice(int status)
+{
+    switch (status) {
+    case 400:
+        return "correct the request";
+    case 401:
+        return "give a valid --token (or MEADOW_TOKEN)";
+    case 403:
+        return "ask somebody with that role";
+    case 404:
+        return NULL;
+    case 409:
+        return "change the name, or wait for the other one to end";
+    case 422:
+        return "correct it and try again";
+    case 503:
+        return "try again in a moment; `meadow status` tells how it is";
+    default:
+        return status >= 500 ? "see the master's log" : NULL;
+    }
+}
+
+static void print_mistakes(const json_t *errors)
+{
+    size_t i;
+    const json_t *m;
+
+    json_array_foreach (errors, i, m) {
+        cleanup_strbuf struct strbuf b = {0};
+        int64_t line = json_opt_i64(m, "line", 0);
+        strbuf_puts(&b, "       ");
+        if (line > 0)
+            strbuf_printf(&b, "line %lld, ", (long long)line);
+        output_safe(&b, json_opt_str(m, "path", ""));
+        strbuf_puts(&b, json_opt_str(m, "path", "")[0] ? ": " : "");
+        output_safe(&b, json_opt_str(m, "message", ""));
+        (void)fprintf(stderr, "%s\n", b.data ? b.data : "");
+    }
+}
+
+static int report_problem(const char *what, const struct api_answer *answer)
+{
+    struct err e = {""};
+    cleanup_json json_t *p = NULL;
+    char status[48];
+
+    if (json_parse(answer->body, answer->len, &p, &e) < 0 || !json_is_object(p)) {
+        (void)snprintf(status, sizeof(status), "the answer is %d, without a reason",
+                       answer->status);
+        return cli_fail(CLI_FAILED, what, status, advice(answer->status));
+    }
+    const char *detail = json_opt_str(p, "detail", json_opt_str(p, "title", "refused"));
+    const json_t *errors = json_object_get(p, "errors");
+    if (json_array_size(errors) == 0)
+        return cli_fail(CLI_FAILED, what, detail, advice(answer->status));
+    (void)cli_fail(CLI_FAILED, what, detail, NULL);
+    print_mistakes(errors);
+    const char *todo = advice(answer->status);
+    if (todo)
+        (void)fprintf(stderr, "  try: %s\n", todo);
+    return CLI_FAILED;
+}
+
+int cli_report(struct cli *cli, const char *what, int r, const struct err *e,
+               const struct api_answer *answer)
+{
+    return r < 0 ? report_transport(cli, what, r, e) : report_problem(what, answer);
+}
+
+// --- requests ---
+
+int cli_request(struct cli *cli, const char *what, const struct api_request *req, json_t **ret)
+{
+    struct err e = {""};
+    struct api *api;
+    struct api_answer answer = {0};
+    json_t *j = NULL;
+    int code = cli_api(cli, &api);
+    if (code != CLI_OK)
+        return code;
+    int r = api_call(api, req, &answer, &e);
+    if (!cli_good(r, &answer))
+        code = cli_report(cli, what, r, &e, &answer);
+    else if (json_parse(answer.body, answer.len, &j, &e) < 0)
+        code = cli_failf(CLI_FAILED, what, "is this a meadow master?",
+                         "the answer is not JSON: %.300s", e.text);
+    api_answer_free(&answer);
+    if (code == CLI_OK && ret)
+        *ret = j;
+    else
+        json_decref(j);
+    return code;
+}
+
+int cli_get(struct cli *cli, const char *what, const char *path, json_t **ret)
+{
+    const struct api_request req = {.method = "GET", .path = path};
+    return cli_request(cli, what, &req, ret);
+}
+
+int cli_send(struct cli *cli, const char *what, const char *method, const char *path,
+             const json_t *body, json_t **ret)
+{
+    cleanup_free char *text = body ? cli_need(json_text(body)) : NULL;
+    const struct api_request req = {.method = method,
+                                    .path = path,
+                                    .content_type = text ? "application/json" : NULL,
+                                    .body = text,
+                                    .body_len = text ? strlen(text) : 0};
+    return cli_request(cli, what, &req, ret);
+}
+
+static char *page_path(const char *path, const char *query, long limit, const char *after)
+{
+    struct strbuf b = {0};
+    strbuf_printf(&b, "%s%s%climit=%ld", path, query, query[0] ? '&' : '?', limit);
+    if (after) {
+        strbuf_puts(&b, "&after=");
+        api_encode(&b, after, false);
+    }
+    return cli_need(strbuf_take(&b));
+}
+
+int cli_get_list(struct cli *cli, const char *what, const char *path, const char *query, long limit,
+                 json_t **ret)
+{
+    cleanup_json json_t *items = cli_need(json_array());
+    cleanup_json json_t *page = NULL;
+    const char *after = NULL;
+    json_int_t total = 0;
+
+    do {
+        long left = limit ? limit - (long)json_array_size(items) : 1000;
+        cleanup_free char *full = page_path(path, query, left < 1000 ? left : 1000, after);
+        json_t *next_page = NULL;
+        int code = cli_get(cli, what, full, &next_page);
+        if (code != CLI_OK)
+            return code;
+        json_decref(page);
+        page = next_page;
+        (void)json_array_extend(items, json_object_get(page, "items"));
+        total = json_opt_i64(page, "total", 0);
+        after = json_opt_str(page, "next", NULL);
+    } while (after && (!limit || (long)json_array_size(items) < limit));
+    *ret = cli_need(json_pack("{s:O,s:s?,s:I}", "items", items, "next", after, "total", total));
+    return CLI_OK;
+}
+
+bool cli_print_value(const struct cli *cli, const json_t *value)
+{
+    cleanup_strbuf struct strbuf b = {0};
+
+    if (cli->format == OUTPUT_TABLE)
+        return false;
+    if (cli->format == OUTPUT_JSON)
+        output_json(&b, value);
+    else
+        output_yaml(&b, value);
+    (void)fwrite(b.data ? b.data : "", 1, b.len, stdout);
+    return true;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// job list, wait, stop, delete.
+#include "cli/commands.h"
+#include "cli/job.h"
+#include "common/cleanup.h"
+#include "common/json.h"
+
+#include <string.h>
+
+#define WAIT_SECONDS 60
+#define PATIENCE_MS 60000
+
+// --- list ---
+
+static long component_sum(const json_t *job, const char *member)
+{
+    long sum = 0;
+    const char *name;
+    json_t *c;
+
+    json_object_foreach (json_object_get(job, "components"), name, c) {
+        sum += (long)json_opt_i64(c, member, 0);
+    }
+    return sum;
+}
+
+long job_tasks(const json_t *job, const char *component)
+{
+    const json_t *c = json_object_get(job, "components");
+    return component ? (long)json_opt_i64(json_object_get(c, component), "num", 0)
+                     : component_sum(job, "num");
+}
+
+static void job_row(struct table *t, const json_t *j)
+{
+    char age[48];
+
+    output_age(j, "submitted_at", NULL, age, sizeof(age));
+    table_cell(t, json_opt_str(j, "id", NULL));
+    table_cell(t, json_opt_str(j, "name", NULL));
+    table_cell(t, json_opt_str(j, "state", NULL));
+    table_cell(t, json_opt_str(j, "user", NULL));
+    table_cellf(t, "%lld", (long long)json_opt_i64(j, "priority", 0));
+    table_cellf(t, "%ld/%ld", component_sum(j, "running"), job_tasks(j, NULL));
+    table_cell(t, age);
+    table_cell(t, json_opt_str(j, "reason", NULL));
+}
+
+static void print_jobs(const struct cli *cli, const json_t *items)
+{
+    static const char *const headings[] = {"ID",    "NAME", "STATE",  "USER", "PRIO",
+                                           "TASKS", "AGE",  "REASON", NULL};
+    size_t i;
+    const json_t *j;
+    struct table *t = cli_need(table_new(headings));
+
+    json_array_foreach (items, i, j) {
+        if (cli->quiet)
+            (void)printf("%s\n", json_opt_str(j, "id", ""));
+        else
+            job_row(t, j);
+    }
+    if (!cli->quiet)
+        table_print(t, cli->color);
+    table_free(t);
+}
+
+int cmd_job_list(struct cli *cli, const struct args *args)
+{
+    struct err e = {""};
+    long limit = 0;
+    cleanup_json json_t *list = NULL;
+    cleanup_strbuf struct strbuf query = {0};
+    const char *state = args_value(args, "state");
+    const char *user = args_value(args, "user");
+
+    if (args_number(args, "limit", 1, 1000000, &limit, &e) < 0)
+        return cli_usage(args, e.text);
+    strbuf_puts(&query, "?state=");
+    api_encode(&query, state ? state : args_has(args, "all") ? "all" : "live", false);
+    if (user) {
+        strbuf_puts(&query, "&user=");
+        api_encode(&query, user, false);
+    }
+    int code = cli_get_list(cli, "job list", "/v1/jobs", query.data, limit, &list);
+    if (code != CLI_OK || cli_print_value(cli, list))
+        return code;
+    print_jobs(cli, json_object_get(list, "items"));
+    return CLI_OK;
+}
+
+// --- wait ---
+
+bool job_is_over(const char *state)
+{
+    return strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0 ||
+           strcmp(state, "stopped") == 0;
+}
+
+int job_exit_status(const json_t *job)
+{
+    return strcmp(json_opt_str(job, "state", ""), "succeeded") == 0 ? CLI_OK : CLI_FAILED;
+}
+
+void job_print_end(const struct cli *cli, const json_t *job)
+{
+    cleanup_strbuf struct strbuf b = {0};
+    const char *reason = json_opt_str(job, "reason", NULL);
+    const char *state = json_opt_str(job, "state", "?");
+
+    if (cli_print_value(cli, job))
+        return;
+    if (cli->quiet) {
+        (void)printf("%s\n", state);
+        return;
+    }
+    strbuf_printf(&b, "job %s (%s) %s", json_opt_str(job, "name", "?"),
+                  json_opt_str(job, "id", "?"), state);
+    if (reason) {
+        strbuf_puts(&b, ": ");
+        output_safe(&b, reason);
+    }
+    (void)printf("%s\n", b.data ? b.data : "");
+}
+
+int job_interrupted(const char *id)
+{
+    (void)fflush(stdout);
+    (void)fprintf(stderr,
+                  "\nmeadow: interrupted; the job runs on (`meadow job logs %s -f` follows it, "
+                  "`meadow job stop %s` ends it)\n",
+                  id, id);
+    return CLI_INTERRUPTED;
+}
+
+int job_wait(struct cli *cli, const char *what, const char *id, json_t **ret)
+{
+    char suffix[32];
+    struct api *api;
+    int code = cli_api(cli, &api);
+
+    if (code != CLI_OK)
+        return code;
+    (void)snprintf(suffix, sizeof(suffix), "?wait=%ds", WAIT_SECONDS);
+    cleanup_free char *path = cli_path("/v1/jobs/", id, suffix);
+    const struct api_request req = {.method = "GET",
+                                    .path = path,
+                                    .timeout_ms = (WAIT_SECONDS + 15) * 1000,
+                                    .patience_ms = PATIENCE_MS};
+    for (;;) {
+        json_t *job = NULL;
+        code = cli_request(cli, what, &req, &job);
+        if (code != CLI_OK || job_is_over(json_opt_str(job, "state", ""))) {
+            *ret = job;
+            return code;
+        }
+        json_decref(job);
+    }
+}
+
+int cmd_job_wait(struct cli *cli, const struct args *args)
+{
+    cleanup_json json_t *first = NULL;
+    cleanup_json json_t *job = NULL;
+    struct api *api;
+    cleanup_free char *path = cli_path("/v1/jobs/", args->words[0], "");
+    int code = cli_api(cli, &api);
+
+    if (code == CLI_OK && api_catch_interrupt(api) < 0)
+        code = cli_fail(CLI_FAILED, "job wait", "signals can't be caught", NULL);
+    if (code == CLI_OK)
+        code = cli_get(cli, "job wait", path, &first);
+    // From here by id: the name could come to mean a newer job.
+    const char *id = json_opt_str(first, "id", args->words[0]);
+    if (code == CLI_OK)
+        code = job_wait(cli, "job wait", id, &job);
+    if (code == CLI_INTERRUPTED)
+        return job_interrupted(id);
+    if (code != CLI_OK)
+        return code;
+    job_print_end(cli, job);
+    return job_exit_status(job);
+}
+
+// --- stop, delete ---
+
+static void print_done(const struct cli *cli, const json_t *job, const char *done)
+{
+    const char *id = json_opt_str(job, "id", "?");
+    if (cli->quiet)
+        (void)printf("%s\n", id);
+    else
+        (void)printf("job %s %s\n", id, json_opt_str(job, "state", done));
+}
+
+// For each job named; the first failure's status, all are tried.
+static int each(struct cli *cli, const struct args *args, const char *what, const char *method,
+                const char *suffix, const char *done)
+{
+    int result = CLI_OK;
+
+    for (size_t i = 0; i < args->n_words; i++) {
+        cleanup_json json_t *answer = NULL;
+        cleanup_free char *path = cli_path("/v1/jobs/", args->words[i], suffix);
+        cleanup_free char *title = cli_format("%s %s", what, args->words[i]);
+        int code = cli_send(cli, title, method, path, NULL, &answer);
+        if (code != CLI_OK) {
+            result = result == CLI_OK ? code : result;
+            if (code == CLI_UNREACHABLE)
+                break;
+        } else if (!cli_print_value(cli, answer)) {
+            print_done(cli, answer, done);
+        }
+    }
+    return result;
+}
+
+int cmd_job_stop(struct cli *cli, const struct args *args)
+{
+    return each(cli, args, "job stop", "POST", ":stop", "stopping");
+}
+
+int cmd_job_delete(struct cli *cli, const struct args *args)
+{
+    return each(cli, args, "job delete", "DELETE", "", "deleted");
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// node list, node show.
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "common/cleanup.h"
+#include "common/json.h"
+#include "common/units.h"
+
+static int64_t amount(const json_t *node, const char *which, const char *resource)
+{
+    return json_opt_i64(json_object_get(json_object_get(node, "resources"), which), resource, 0);
+}
+
+static void node_row(struct table *t, const json_t *n)
+{
+    char free_now[48], total[48], age[UNITS_TEXT_BYTES] = "";
+    bool draining = json_opt_bool(n, "draining", false);
+    const json_t *report = json_object_get(n, "report_age_ms");
+
+    table_cell(t, json_opt_str(n, "name", NULL));
+    table_cellf(t, "%s%s", json_opt_str(n, "state", "?"), draining ? ",draining" : "");
+    table_cell(t, json_opt_str(n, "address", NULL));
+    table_cell(t, json_opt_str(n, "runtime", NULL));
+    output_cpu(amount(n, "free", "cpu"), free_now, sizeof(free_now));
+    output_cpu(amount(n, "total", "cpu"), total, sizeof(total));
+    table_cellf(t, "%s/%s", free_now, total);
+    output_memory(amount(n, "free", "memory"), free_now, sizeof(free_now));
+    output_memory(amount(n, "total", "memory"), total, sizeof(total));
+    table_cellf(t, "%s/%s", free_now, total);
+    table_cellf(t, "%lld/%lld", (long long)amount(n, "free", "gpu"),
+                (long long)amount(n, "total", "gpu"));
+    table_cellf(t, "%lld", (long long)json_opt_i64(n, "tasks", 0));
+    if (json_is_integer(report))
+        units_human_duration(json_integer_value(report), age);
+    table_cell(t, age);
+    table_cell(t, json_opt_str(n, "reason", NULL));
+}
+
+static int print_nodes(const struct cli *cli, const json_t *items)
+{
+    static const char *const headings[] = {
+        "NAME",  "STATE",  "ADDRESS", "RUNTIME", "CPU free/total", "MEMORY free/total", "GPU",
+        "TASKS", "REPORT", "REASON",  NULL};
+    size_t i;
+    const json_t *n;
+    struct table *t = cli_need(table_new(headings));
+
+    json_array_foreach (items, i, n) {
+        if (cli->quiet)
+            (void)printf("%s\n", json_opt_str(n, "name", ""));
+        else
+            node_row(t, n);
+    }
+    if (!cli->quiet)
+        table_print(t, cli->color);
+    table_free(t);
+    return CLI_OK;
+}
+
+int cmd_node_list(struct cli *cli, const struct args *args)
+{
+    cleanup_json json_t *list = NULL;
+    int code = cli_get_list(cli, "node list", "/v1/nodes", "", 0, &list);
+
+    (void)args;
+    if (code != CLI_OK || cli_print_value(cli, list))
+        return code;
+    return print_nodes(cli, json_object_get(list, "items"));
+}
+
+// The hardware report as it came, as YAML, below the row.
+static void print_hardware(const json_t *node)
+{
+    cleanup_strbuf struct strbuf b = {0};
+    cleanup_json json_t *more = cli_need(json_object());
+    static const char *const keys[] = {"id",        "approved", "labels", "agent_version",
+                                       "joined_at", "hardware", "usage"};
+
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        json_t *v = json_object_get(node, keys[i]);
+        if (v && !json_is_null(v))
+            json_put(more, keys[i], json_incref(v));
+    }
+    output_yaml(&b, more);
+    (void)printf("\n%s", b.data ? b.data : "");
+}
+
+int cmd_node_show(struct cli *cli, const struct args *args)
+{
+    cleanup_json json_t *node = NULL;
+    cleanup_json json_t *items = cli_need(json_array());
+    cleanup_free char *path = cli_path("/v1/nodes/", args->words[0], "");
+    int code = cli_get(cli, "node show", path, &node);
+
+    if (code != CLI_OK || cli_print_value(cli, node))
+        return code;
+    (void)json_array_append(items, node);
+    (void)print_nodes(cli, items);
+    if (!cli->quiet)
+        print_hardware(node);
+    return CLI_OK;
+}

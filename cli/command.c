@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table itself, with each command's options.
+#include "cli/command.h"
+
+#include "cli/commands.h"
+
+#include <string.h>
+
+static const struct option_spec up_options[] = {
+    {"nodes", 0, "N", "how many nodes (default 1; more than before adds)"},
+    {"runtime", 0, "process|docker", "what runs tasks (default process)"},
+    {"cpu", 0, "C", "cores of each node (default: the machine's)"},
+    {"memory", 0, "M", "memory of each node, as 16g (default: the machine's)"},
+    {"gpu", 0, "G", "GPUs of each node (default: the machine's)"},
+    {"port", 0, "P", "port of the API (default 7420, or a free one)"},
+    {"docker-socket", 0, "PATH", "socket of the container engine"},
+    {0},
+};
+static const struct option_spec down_options[] = {
+    {"purge", 0, NULL, "delete its state as well"},
+    {0},
+};
+static const struct option_spec job_start_options[] = {
+    {"name", 0, "X", "the job's name, over that of the file"},
+    {"set", 0, "K=V", "sets a field, as components.actor.num=4; repeatable"},
+    {"follow", 'f', NULL, "print its logs until it is over, then exit as `job wait`"},
+    {0},
+};
+static const struct option_spec job_list_options[] = {
+    {"all", 'a', NULL, "jobs that are over as well"},
+    {"user", 0, "U", "only this user's"},
+    {"state", 0, "S", "only jobs in this state"},
+    {"limit", 0, "N", "at most N (default: all)"},
+    {0},
+};
+static const struct option_spec job_logs_options[] = {
+    {"follow", 'f', NULL, "go on until the job is over"},
+    {"component", 0, "C", "only this component"},
+    {"index", 0, "I", "only the task with this index"},
+    {"stream", 0, "stdout|stderr", "only this stream"},
+    {"tail", 0, "N", "only the last N lines of each task"},
+    {"timestamps", 0, NULL, "the time of each line"},
+    {0},
+};
+static const struct option_spec events_options[] = {
+    {"follow", 'f', NULL, "go on as they happen"},
+    {"job", 0, "J", "only this job's"},
+    {"after", 0, "ID", "only those after this event"},
+    {"limit", 0, "N", "the last N (default 50)"},
+    {0},
+};
+static const struct option_spec token_create_options[] = {
+    {"role", 0, "R", "viewer, user (default), operator or admin"},
+    {"user", 0, "U", "whose token it is (default: yours)"},
+    {"ttl", 0, "D", "how long it is good, as 30d"},
+    {0},
+};
+
+const struct command command_table[] = {
+    {"up", NULL, "", "start (or repair) a whole cluster on this machine", up_options, 0, 0, cmd_up},
+    {"down", NULL, "", "stop it, tasks included", down_options, 0, 0, cmd_down},
+    {"status", NULL, "", "the cluster at a glance", NULL, 0, 0, cmd_status},
+
+    {"node", "list", "", "the nodes", NULL, 0, 0, cmd_node_list},
+    {"node", "show", "NODE", "one node, with its hardware", NULL, 1, 1, cmd_node_show},
+    {"node", "join-command", "", "", NULL, 0, -1, NULL},
+    {"node", "approve", "NODE", "", NULL, 0, -1, NULL},
+    {"node", "replace", "NODE", "", NULL, 0, -1, NULL},
+    {"node", "drain", "NODE", "", NULL, 0, -1, NULL},
+    {"node", "resume", "NODE", "", NULL, 0, -1, NULL},
+    {"node", "remove", "NODE", "", NULL, 0, -1, NULL},
+    {"node", "label", "NODE K=V", "", NULL, 0, -1, NULL},
+    {"node", "usage", "NODE", "", NULL, 0, -1, NULL},
+
+    {"job", "start", "FILE", "submit a job file (- is standard input)", job_start_options, 1, 1,
+     cmd_job_start},
+    {"job", "list", "", "the jobs that are not over", job_list_options, 0, 0, cmd_job_list},
+    {"job", "show", "JOB", "one job, with its tasks", NULL, 1, 1, cmd_job_show},
+    {"job", "explain", "JOB", "why it waits", NULL, 1, 1, cmd_job_explain},
+    {"job", "logs", "JOB", "what its tasks wrote", job_logs_options, 1, 1, cmd_job_logs},
+    {"job", "wait", "JOB", "until it is over; exits 0 when it succeeded", NULL, 1, 1, cmd_job_wait},
+    {"job", "stop", "JOB", "stop it", NULL, 1, -1, cmd_job_stop},
+    {"job", "delete", "JOB", "forget a job that is over, with its logs", NULL, 1, -1,
+     cmd_job_delete},
+    {"job", "scale", "JOB C=N", "", NULL, 0, -1, NULL},
+    {"job", "restart", "JOB", "", NULL, 0, -1, NULL},
+    {"job", "plan", "FILE", "", NULL, 0, -1, NULL},
+    {"job", "hold", "JOB", "", NULL, 0, -1, NULL},
+    {"job", "release", "JOB", "", NULL, 0, -1, NULL},
+
+    {"data", "push", "SRC [DST]", "copy a file or folder into the shared data", NULL, 1, 2,
+     cmd_data_push},
+    {"data", "list", "[PATH]", "the files of the shared data", NULL, 0, 1, cmd_data_list},
+    {"data", "pull", "SRC [DST]", "", NULL, 0, -1, NULL},
+
+    {"events", NULL, "", "what happened", events_options, 0, 0, cmd_events},
+    {"token", "create", "NAME", "make an access token; it is shown once", token_create_options, 1,
+     1, cmd_token_create},
+    {"token", "list", "", "the tokens, without their secrets", NULL, 0, 0, cmd_token_list},
+    {"token", "revoke", "ID", "end a token", NULL, 1, 1, cmd_token_revoke},
+    {"dashboard", NULL, "", "print the address of the API and its page", NULL, 0, 0, cmd_dashboard},
+    {"version", NULL, "", "of this command and of the master", NULL, 0, 0, cmd_version},
+    {"help", NULL, "[COMMAND]", "this text, or help on a command", NULL, 0, 2, cmd_help},
+
+    {"schedule", NULL, "", "", NULL, 0, -1, NULL},
+    {"image", NULL, "", "", NULL, 0, -1, NULL},
+    {"exec", NULL, "", "", NULL, 0, -1, NULL},
+    {"top", NULL, "", "", NULL, 0, -1, NULL},
+    {"user", NULL, "", "", NULL, 0, -1, NULL},
+    {"login", NULL, "", "", NULL, 0, -1, NULL},
+    {"logout", NULL, "", "", NULL, 0, -1, NULL},
+    {"key", NULL, "", "", NULL, 0, -1, NULL},
+    {"audit", NULL, "", "", NULL, 0, -1, NULL},
+    {"backup", NULL, "", "", NULL, 0, -1, NULL},
+    {"restore", NULL, "", "", NULL, 0, -1, NULL},
+    {"template", NULL, "", "", NULL, 0, -1, NULL},
+    {0},
+};
+
+bool command_has_subs(const char *verb)
+{
+    for (const struct command *c = command_table; c->verb; c++)
+        if (c->sub && strcmp(c->verb, verb) == 0)
+            return true;
+    return false;
+}
+
+const struct command *command_find(const char *verb, const char *sub)
+{
+    for (const struct command *c = command_table; c->verb; c++)
+        if (strcmp(c->verb, verb) == 0 && (!c->sub || (sub && strcmp(c->sub, sub) == 0)))
+            return c;
+    return NULL;
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The commands' functions, for the table. Each returns the exit status.
+#pragma once
+
+struct cli;
+struct args;
+
+int cmd_up(struct cli *cli, const struct args *args);
+int cmd_down(struct cli *cli, const struct args *args);
+int cmd_status(struct cli *cli, const struct args *args);
+int cmd_dashboard(struct cli *cli, const struct args *args);
+int cmd_version(struct cli *cli, const struct args *args);
+int cmd_node_list(struct cli *cli, const struct args *args);
+int cmd_node_show(struct cli *cli, const struct args *args);
+int cmd_job_start(struct cli *cli, const struct args *args);
+int cmd_job_list(struct cli *cli, const struct args *args);
+int cmd_job_show(struct cli *cli, const struct args *args);
+int cmd_job_explain(struct cli *cli, const struct args *args);
+int cmd_job_logs(struct cli *cli, const struct args *args);
+int cmd_job_wait(struct cli *cli, const struct args *args);
+int cmd_job_stop(struct cli *cli, const struct args *args);
+int cmd_job_delete(struct cli *cli, const struct args *args);
+int cmd_data_push(struct cli *cli, const struct args *args);
+int cmd_data_list(struct cli *cli, const struct args *args);
+int cmd_events(struct cli *cli, const struct args *args);
+int cmd_token_create(struct cli *cli, const struct args *args);
+int cmd_token_list(struct cli *cli, const struct args *args);
+int cmd_token_revoke(struct cli *cli, const struct args *args);

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables: cells are collected, then printed with each column as wide as its widest cell. Width
+// counts characters, not bytes.
+#include "cli/output.h"
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/units.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#define GAP 2
+
+struct table {
+    const char *const *headings;
+    size_t columns;
+    char **cells;
+    size_t n, capacity;
+    bool failed;
+};
+
+struct table *table_new(const char *const *headings)
+{
+    struct table *t = calloc(1, sizeof(*t));
+    if (!t)
+        return NULL;
+    t->headings = headings;
+    while (headings[t->columns])
+        t->columns++;
+    return t;
+}
+
+void table_free(struct table *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < t->n; i++)
+        free(t->cells[i]);
+    free(t->cells);
+    free(t);
+}
+
+void table_cell(struct table *t, const char *text)
+{
+    struct strbuf b = {0};
+
+    if (t->n == t->capacity) {
+        size_t capacity = t->capacity ? t->capacity * 2 : 64;
+        char **more = reallocarray(t->cells, capacity, sizeof(*more));
+        if (!more) {
+            t->failed = true;
+            return;
+        }
+        t->cells = more;
+        t->capacity = capacity;
+    }
+    output_safe(&b, text && text[0] ? text : "-");
+    t->cells[t->n] = strbuf_take(&b);
+    if (t->cells[t->n])
+        t->n++;
+    else
+        t->failed = true;
+}
+
+void table_cellf(struct table *t, const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list ap;
+    va_start(ap, fmt);
+    if (vasprintf(&text, fmt, ap) < 0) {
+        t->failed = true;
+        text = NULL;
+    }
+    va_end(ap);
+    table_cell(t, text);
+    free(text);
+}
+
+static bool begins_character(char c)
+{
+    return ((unsigned char)c & 0xc0) != 0x80;
+}
+
+static size_t width_of(const char *text)
+{
+    size_t n = 0;
+    for (; *text; text++)
+        n += begins_character(*text);
+    return n;
+}
+
+static size_t column_width(const struct table *t, size_t column)
+{
+    size_t width = width_of(t->headings[column]);
+    for (size_t i = column; i < t->n; i += t->columns) {
+        size_t w = width_of(t->cells[i]);
+        width = w > width ? w : width;
+    }
+    return width;
+}
+
+// Appends at most `left` characters (0 = no bound); returns how many.
+static size_t put_cut(struct strbuf *out, const char *text, size_t left)
+{
+    size_t n = 0, end = 0;
+    for (; text[end]; end++) {
+        if (begins_character(text[end]) && left && n++ == left)
+            return strbuf_append(out, text, end), left;
+    }
+    strbuf_append(out, text, end);
+    return left ? n : width_of(text);
+}
+
+static void put_line(const struct table *t, const char *const *cells, const size_t *widths,
+                     bool color, unsigned width, struct strbuf *out)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < t->columns; i++) {
+        bool last = i + 1 == t->columns;
+        bool state = color && strcmp(t->headings[i], "STATE") == 0;
+        if (width && used >= width)
+            break;
+        const char *escape = state ? output_state_color(cells[i]) : "";
+        strbuf_puts(out, escape);
+        size_t n = put_cut(out, cells[i], width ? width - used : 0);
+        strbuf_puts(out, escape[0] ? OUTPUT_RESET : "");
+        if (!last)
+            strbuf_printf(out, "%*s", (int)(widths[i] - n + GAP), "");
+        used += widths[i] + GAP;
+    }
+    while (out->len && out->data[out->len - 1] == ' ')
+        out->data[--out->len] = '\0';
+    strbuf_puts(out, "\n");
+}
+
+void table_render(const struct table *t, bool color, unsigned width, struct strbuf *out)
+{
+    cleanup_free size_t *widths = calloc(t->columns + 1, sizeof(*widths));
+
+    if (!widths || t->failed) {
+        out->failed = true;
+        return;
+    }
+    for (size_t i = 0; i < t->columns; i++)
+        widths[i] = column_width(t, i);
+    put_line(t, t->headings, widths, false, width, out);
+    for (size_t i = 0; i + t->columns <= t->n; i += t->columns)
+        put_line(t, (const char *const *)&t->cells[i], widths, color, width, out);
+}
+
+void table_print(const struct table *t, bool color)
+{
+    cleanup_strbuf struct strbuf out = {0};
+    struct winsize size = {0};
+    unsigned width =
+        isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
+
+    table_render(t, color, width >= 40 ? width : 0, &out);
+    (void)fwrite(out.data ? out.data : "", 1, out.len, stdout);
+}
+
+const char *output_state_color(const char *state)
+{
+    static const struct {
+        const char *state, *escape;
+    } colors[] = {{"ready", "\033[32m"},    {"running", "\033[32m"},     {"succeeded", "\033[32m"},
+                  {"pending", "\033[33m"},  {"assigned", "\033[33m"},    {"starting", "\033[33m"},
+                  {"stopping", "\033[33m"}, {"not_ready", "\033[33m"},   {"resizing", "\033[33m"},
+                  {"failed", "\033[31m"},   {"unreachable", "\033[31m"}, {"lost", "\033[31m"},
+                  {"unknown", "\033[31m"},  {"stopped", "\033[2m"},      {"left", "\033[2m"}};
+    for (size_t i = 0; i < ARRAY_SIZE(colors); i++)
+        if (strcmp(state, colors[i].state) == 0)
+            return colors[i].escape;
+    return "";
+}
+
+// --- cells ---
+
+void output_age(const json_t *obj, const char *since, const char *until, char *out, size_t size)
+{
+    char text[UNITS_TEXT_BYTES] = "";
+    int64_t from = json_opt_time(obj, since);
+    int64_t to = until ? json_opt_time(obj, until) : 0;
+
+    if (from == 0) {
+        (void)snprintf(out, size, "-");
+        return;
+    }
+    if (to == 0)
+        to = clock_real_ms();
+    units_human_duration(to > from ? to - from : 0, text);
+    (void)snprintf(out, size, "%s", text);
+}
+
+void output_cpu(int64_t milli, char *out, size_t size)
+{
+    char text[UNITS_TEXT_BYTES] = "";
+    units_human_cpu(milli, text);
+    (void)snprintf(out, size, "%s", text);
+}
+
+void output_memory(int64_t bytes, char *out, size_t size)
+{
+    char text[UNITS_TEXT_BYTES] = "";
+    units_human_memory(bytes, text);
+    (void)snprintf(out, size, "%s", text);
+}
