@@ -348,7 +348,7 @@ void cluster_free(struct cluster *c)
     HASH_ITER(hh, c->nodes, n, n_next)
     {
         HASH_DEL(c->nodes, n);
-        node_free(n);
+        node_destroy(n);
     }
     struct job_names *x, *tmp;
     HASH_ITER(hh, c->names, x, tmp)

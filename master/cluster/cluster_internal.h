@@ -98,7 +98,7 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
 char *node_to_record(const struct node *n);
 int node_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 struct node *node_new(struct cluster *c, const char *id, const char *name);
-void node_free(struct node *n);
+void node_destroy(struct node *n);
 
 // assignment.c
 struct assignment *assignment_add(struct cluster *c, struct node *n, struct task *t);

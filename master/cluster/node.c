@@ -24,7 +24,7 @@ struct node *node_new(struct cluster *c, const char *id, const char *name)
     return n;
 }
 
-void node_free(struct node *n)
+void node_destroy(struct node *n)
 {
     assignment_free_all(n);
     json_decref(n->labels);
