@@ -33,6 +33,14 @@ struct bench {
 };
 
 static struct bench bench;
+// Ids of this test alone: the driver finds processes by them, so tests side by side must not share
+// any.
+static char A1[ATTEMPT_ID_BYTES], A2[ATTEMPT_ID_BYTES];
+
+static void make_id(char id[ATTEMPT_ID_BYTES], int n)
+{
+    (void)snprintf(id, ATTEMPT_ID_BYTES, "a%dx%d", (int)getpid(), n);
+}
 
 static struct seen *note(enum seen_kind kind, const char *id, const char *text)
 {
@@ -143,6 +151,8 @@ UNUSED static void run_for(unsigned ms)
 UNUSED static void bench_init(void)
 {
     memset(&bench, 0, sizeof(bench));
+    make_id(A1, 1);
+    make_id(A2, 2);
     make_folder(bench.top);
     ck_assert_int_eq(uv_loop_init(&bench.loop), 0);
     (void)uv_timer_init(&bench.loop, &bench.bound);
@@ -229,6 +239,14 @@ UNUSED static void start_spec(struct attempt_spec *s)
 UNUSED static void start_sh(const char *id, const char *script)
 {
     start_spec(make_spec(id, script));
+}
+
+// Whether `text` has `before`, the id of attempt A1, and `after` in a row.
+UNUSED static bool has_id(const char *text, const char *before, const char *after)
+{
+    char want[256];
+    (void)snprintf(want, sizeof(want), "%s%s%s", before, A1, after);
+    return strstr(text, want) != NULL;
 }
 
 UNUSED static void out_dir(const char *id, char path[ATTEMPT_PATH_BYTES])

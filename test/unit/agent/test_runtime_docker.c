@@ -82,20 +82,20 @@ static void remove_and_wait(const char *id)
 
 START_TEST(runs_ends_and_is_removed)
     {
-        start_image("a1", "echo hi; echo $MEADOW_ATTEMPT_ID >&2; exit 7");
+        start_image(A1, "echo hi; echo $MEADOW_ATTEMPT_ID >&2; exit 7");
         ck_assert_uint_eq(count(SEEN_STARTED, ""), 0);
-        const struct attempt_status *s = wait_for(SEEN_STARTED, "a1");
+        const struct attempt_status *s = wait_for(SEEN_STARTED, A1);
         ck_assert_int_eq(s->state, ATTEMPT_RUNNING);
         ck_assert_uint_eq(strlen(s->container_id), 64);
-        s = wait_for(SEEN_ENDED, "a1");
+        s = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(s->cause, CAUSE_EXIT);
         ck_assert_int_eq(s->exit_code, 7);
-        cleanup_free char *out = output_of("a1", "stdout"), *err = output_of("a1", "stderr");
+        cleanup_free char *out = output_of(A1, "stdout"), *err = output_of(A1, "stderr");
         ck_assert_str_eq(out, "hi\n");
-        ck_assert_str_eq(err, "a1\n");
-        ck_assert_uint_ge(count(SEEN_PHASE, "a1"), 2);
+        ck_assert(has_id(err, "", "\n"));
+        ck_assert_uint_ge(count(SEEN_PHASE, A1), 2);
         ck_assert_uint_eq(containers(), 1);
-        remove_and_wait("a1");
+        remove_and_wait(A1);
         ck_assert_uint_eq(containers(), 0);
     }
 END_TEST
@@ -105,10 +105,10 @@ START_TEST(limits_labels_and_mounts_reach_the_container)
         static char out[1 << 16];
         char path[256], file[200];
         struct attempt_spec *s =
-            image_spec("a1", "cat /data/x; cat /sys/fs/cgroup/memory/memory.limit_in_bytes "
-                             "/sys/fs/cgroup/memory.max; "
-                             "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu.max; echo "
-                             "$KEY; sleep 1000");
+            image_spec(A1, "cat /data/x; cat /sys/fs/cgroup/memory/memory.limit_in_bytes "
+                           "/sys/fs/cgroup/memory.max; "
+                           "cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu.max; echo "
+                           "$KEY; sleep 1000");
         s->resources = (struct resources){.cpu_milli = 4000,
                                           .memory = 64 << 20}; // more cores than there may be
         s->mounts = calloc(1, sizeof(*s->mounts));
@@ -122,111 +122,125 @@ START_TEST(limits_labels_and_mounts_reach_the_container)
         (void)fputs("shared\n", f);
         (void)fclose(f);
         start_spec(s);
-        const struct attempt_status *st = wait_for(SEEN_STARTED, "a1");
+        const struct attempt_status *st = wait_for(SEEN_STARTED, A1);
         (void)snprintf(path, sizeof(path), "/containers/%s/json", st->container_id);
         ck_assert_int_eq(engine_call(out, sizeof(out), "GET", path), 0);
-        ck_assert_ptr_nonnull(strstr(out, "\"io.meadow.attempt\":\"a1\""));
+        ck_assert(has_id(out, "\"io.meadow.attempt\":\"", "\""));
         ck_assert_ptr_nonnull(strstr(out, "\"io.meadow.cluster\":\"cluster-test\""));
         ck_assert_ptr_nonnull(strstr(out, "\"io.meadow.component\":\"actor\""));
         ck_assert_ptr_nonnull(strstr(out, "\"io.meadow.number\":\"1\""));
-        ck_assert_ptr_nonnull(strstr(out, "\"Name\":\"/meadow-name-actor-0-a1\""));
-        bench.rt->ops->stop(bench.rt, "a1", 0);
-        (void)wait_for(SEEN_ENDED, "a1");
-        cleanup_free char *text = output_of("a1", "stdout");
+        ck_assert(has_id(out, "\"Name\":\"/meadow-name-actor-0-", "\""));
+        bench.rt->ops->stop(bench.rt, A1, 0);
+        (void)wait_for(SEEN_ENDED, A1);
+        cleanup_free char *text = output_of(A1, "stdout");
         ck_assert_msg(strncmp(text, "shared\n", 7) == 0, "%s", text);
         ck_assert_ptr_nonnull(strstr(text, "67108864\n"));
         ck_assert_ptr_nonnull(strstr(text, "400000"));
         ck_assert_ptr_nonnull(strstr(text, "value 1\n"));
-        remove_and_wait("a1");
+        remove_and_wait(A1);
     }
 END_TEST
 
 START_TEST(usage_is_told)
     {
-        struct attempt_spec *s = image_spec("a1", "sleep 1000");
+        struct attempt_spec *s = image_spec(A1, "sleep 1000");
         start_spec(s);
-        (void)wait_for(SEEN_STARTED, "a1");
+        (void)wait_for(SEEN_STARTED, A1);
         cleanup_json json_t *usage = bench.rt->ops->usage(bench.rt);
-        ck_assert_int_gt(
-            json_integer_value(json_object_get(json_object_get(usage, "a1"), "memory")), 0);
-        remove_and_wait("a1");
+        ck_assert_int_gt(json_integer_value(json_object_get(json_object_get(usage, A1), "memory")),
+                         0);
+        remove_and_wait(A1);
+    }
+END_TEST
+
+START_TEST(own_name_resolves_to_the_nodes_address)
+    {
+        bench_close_runtime();
+        bench.o.node_address = "10.1.2.3";
+        open_runtime();
+        start_image(A1, "hostname; cat /etc/hosts");
+        (void)wait_for(SEEN_ENDED, A1);
+        cleanup_free char *text = output_of(A1, "stdout");
+        ck_assert_msg(strncmp(text, "node-1\n", 7) == 0, "%s", text);
+        ck_assert_ptr_nonnull(strstr(text, "10.1.2.3\tnode-1\n"));
+        remove_and_wait(A1);
     }
 END_TEST
 
 START_TEST(image_runs_its_own_command)
     {
-        struct attempt_spec *s = image_spec("a1", NULL);
+        struct attempt_spec *s = image_spec(A1, NULL);
         free(s->image);
         s->image = strdup("meadow-own:1");
         start_spec(s);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->exit_code, 0);
-        cleanup_free char *text = output_of("a1", "stdout");
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->exit_code, 0);
+        cleanup_free char *text = output_of(A1, "stdout");
         ck_assert_str_eq(text, "the image\n");
-        remove_and_wait("a1");
+        remove_and_wait(A1);
     }
 END_TEST
 
 START_TEST(no_command_anywhere)
     {
-        start_spec(image_spec("a1", NULL));
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_START_FAILED);
-        remove_and_wait("a1");
+        start_spec(image_spec(A1, NULL));
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_START_FAILED);
+        remove_and_wait(A1);
     }
 END_TEST
 
 START_TEST(missing_command)
     {
-        struct attempt_spec *s = image_spec("a1", "");
+        struct attempt_spec *s = image_spec(A1, "");
         free(s->command[0]);
         s->command[0] = strdup("/nowhere");
         start_spec(s);
-        const struct attempt_status *st = wait_for(SEEN_ENDED, "a1");
+        const struct attempt_status *st = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(st->cause, CAUSE_START_FAILED);
         ck_assert_int_eq(st->exit_code, 127);
-        remove_and_wait("a1");
+        remove_and_wait(A1);
     }
 END_TEST
 
 START_TEST(missing_mount_source)
     {
-        struct attempt_spec *s = image_spec("a1", "true");
+        struct attempt_spec *s = image_spec(A1, "true");
         s->mounts = calloc(1, sizeof(*s->mounts));
         s->mounts[0].source = strdup("/nowhere/at/all");
         s->mounts[0].target = strdup("/data");
         s->n_mounts = 1;
         start_spec(s);
-        const struct attempt_status *st = wait_for(SEEN_ENDED, "a1");
+        const struct attempt_status *st = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(st->cause, CAUSE_START_FAILED);
         ck_assert_ptr_nonnull(strstr(st->reason, "/nowhere/at/all"));
-        remove_and_wait("a1");
+        remove_and_wait(A1);
         ck_assert_uint_eq(containers(), 0);
     }
 END_TEST
 
 START_TEST(memory_kill_is_told)
     {
-        struct attempt_spec *s = image_spec("a1", "exec tail /dev/zero");
+        struct attempt_spec *s = image_spec(A1, "exec tail /dev/zero");
         s->resources.memory = 32 << 20;
         start_spec(s);
-        const struct attempt_status *st = wait_for(SEEN_ENDED, "a1");
+        const struct attempt_status *st = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(st->exit_code, 137);
         ck_assert_int_eq(st->cause, CAUSE_OOM);
         ck_assert(st->oom);
-        remove_and_wait("a1");
+        remove_and_wait(A1);
     }
 END_TEST
 
 START_TEST(missing_image)
     {
-        struct attempt_spec *s = image_spec("a1", "true");
+        struct attempt_spec *s = image_spec(A1, "true");
         free(s->image);
         s->image = strdup("localhost:1/nothing:here");
         start_spec(s);
-        const struct attempt_status *st = wait_for(SEEN_ENDED, "a1");
+        const struct attempt_status *st = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(st->cause, CAUSE_IMAGE);
         ck_assert_ptr_nonnull(strstr(st->reason, "localhost:1/nothing:here"));
-        ck_assert_uint_eq(count(SEEN_PHASE, "a1"), 2); // creating, pulling
-        remove_and_wait("a1");
+        ck_assert_uint_eq(count(SEEN_PHASE, A1), 2); // creating, pulling
+        remove_and_wait(A1);
     }
 END_TEST
 
@@ -240,62 +254,62 @@ START_TEST(stop_during_pull)
         ck_assert_int_eq(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
         ck_assert_int_eq(listen(fd, 16), 0);
         ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-        struct attempt_spec *s = image_spec("a1", "true");
+        struct attempt_spec *s = image_spec(A1, "true");
         free(s->image);
         ck_assert_int_gt(asprintf(&s->image, "localhost:%d/x:1", ntohs(addr.sin_port)), 0);
         start_spec(s);
-        wait_count(SEEN_PHASE, "a1", 2, 20000);
-        ck_assert_ptr_nonnull(strstr(last(SEEN_PHASE, "a1")->status.reason, "pulling"));
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_STOPPED);
-        remove_and_wait("a1");
+        wait_count(SEEN_PHASE, A1, 2, 20000);
+        ck_assert_ptr_nonnull(strstr(last(SEEN_PHASE, A1)->status.reason, "pulling"));
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_STOPPED);
+        remove_and_wait(A1);
         ck_assert_uint_eq(containers(), 0);
     }
 END_TEST
 
 START_TEST(stop_during_create)
     {
-        start_image("a1", "sleep 1000");
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_STOPPED);
-        remove_and_wait("a1");
+        start_image(A1, "sleep 1000");
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_STOPPED);
+        remove_and_wait(A1);
         ck_assert_uint_eq(containers(), 0);
     }
 END_TEST
 
 START_TEST(stop_during_start)
     {
-        start_image("a1", "sleep 1000");
-        wait_count(SEEN_PHASE, "a1", 2, 20000);
-        ck_assert_str_eq(last(SEEN_PHASE, "a1")->status.reason, "starting");
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_STOPPED);
-        remove_and_wait("a1");
+        start_image(A1, "sleep 1000");
+        wait_count(SEEN_PHASE, A1, 2, 20000);
+        ck_assert_str_eq(last(SEEN_PHASE, A1)->status.reason, "starting");
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_STOPPED);
+        remove_and_wait(A1);
         ck_assert_uint_eq(containers(), 0);
     }
 END_TEST
 
 START_TEST(stop_while_running_twice_and_with_grace)
     {
-        start_image("a1", "trap '' TERM; echo; while true; do sleep 1; done");
-        (void)wait_for(SEEN_STARTED, "a1");
+        start_image(A1, "trap '' TERM; echo; while true; do sleep 1; done");
+        (void)wait_for(SEEN_STARTED, A1);
         char path[ATTEMPT_PATH_BYTES];
-        out_dir("a1", path);
+        out_dir(A1, path);
         wait_for_file(path, "stdout.00000000000000000000");
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        bench.rt->ops->stop(bench.rt, "a1", 200);
-        const struct attempt_status *s = wait_for(SEEN_ENDED, "a1");
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        bench.rt->ops->stop(bench.rt, A1, 200);
+        const struct attempt_status *s = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(s->cause, CAUSE_STOPPED);
         ck_assert_int_eq(s->signal, SIGKILL);
-        remove_and_wait("a1");
+        remove_and_wait(A1);
     }
 END_TEST
 
 START_TEST(remove_while_running)
     {
-        start_image("a1", "sleep 1000");
-        (void)wait_for(SEEN_STARTED, "a1");
-        remove_and_wait("a1");
+        start_image(A1, "sleep 1000");
+        (void)wait_for(SEEN_STARTED, A1);
+        remove_and_wait(A1);
         ck_assert_uint_eq(containers(), 0);
         bench.rt->ops->remove(bench.rt, "aunknown");
         (void)wait_for(SEEN_REMOVED, "aunknown");
@@ -305,74 +319,74 @@ END_TEST
 START_TEST(killed_from_outside_is_unknown)
     {
         char path[256], out[256];
-        start_image("a1", "sleep 1000");
-        const struct attempt_status *s = wait_for(SEEN_STARTED, "a1");
+        start_image(A1, "sleep 1000");
+        const struct attempt_status *s = wait_for(SEEN_STARTED, A1);
         (void)snprintf(path, sizeof(path), "/containers/%s/kill", s->container_id);
         ck_assert_int_eq(engine_call(out, sizeof(out), "POST", path), 0);
-        s = wait_for(SEEN_ENDED, "a1");
+        s = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(s->cause, CAUSE_UNKNOWN);
         ck_assert_int_eq(s->exit_code, 137);
-        remove_and_wait("a1");
+        remove_and_wait(A1);
     }
 END_TEST
 
 START_TEST(stopped_or_removed_from_outside_is_unknown)
     {
         char path[256], out[256];
-        start_image("a1", "sleep 1000");
-        start_image("a2", "sleep 1000");
-        (void)wait_for(SEEN_STARTED, "a1");
-        (void)wait_for(SEEN_STARTED, "a2");
+        start_image(A1, "sleep 1000");
+        start_image(A2, "sleep 1000");
+        (void)wait_for(SEEN_STARTED, A1);
+        (void)wait_for(SEEN_STARTED, A2);
         (void)snprintf(path, sizeof(path), "/containers/%s/stop",
-                       last(SEEN_STARTED, "a1")->status.container_id);
+                       last(SEEN_STARTED, A1)->status.container_id);
         ck_assert_int_eq(engine_call(out, sizeof(out), "POST", path), 0);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_UNKNOWN);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_UNKNOWN);
         (void)snprintf(path, sizeof(path), "/containers/%s?force=1",
-                       last(SEEN_STARTED, "a2")->status.container_id);
+                       last(SEEN_STARTED, A2)->status.container_id);
         ck_assert_int_eq(engine_call(out, sizeof(out), "DELETE", path), 0);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a2")->cause, CAUSE_UNKNOWN);
-        remove_and_wait("a1");
-        remove_and_wait("a2");
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A2)->cause, CAUSE_UNKNOWN);
+        remove_and_wait(A1);
+        remove_and_wait(A2);
     }
 END_TEST
 
 START_TEST(adopted_by_the_next_agent)
     {
         char container[72];
-        start_image("a1", "sleep 1000");
-        start_image("a2", "exit 5");
-        (void)wait_for(SEEN_STARTED, "a1");
-        (void)wait_for(SEEN_ENDED, "a2");
+        start_image(A1, "sleep 1000");
+        start_image(A2, "exit 5");
+        (void)wait_for(SEEN_STARTED, A1);
+        (void)wait_for(SEEN_ENDED, A2);
         (void)snprintf(container, sizeof(container), "%s",
-                       last(SEEN_STARTED, "a1")->status.container_id);
+                       last(SEEN_STARTED, A1)->status.container_id);
         bench_close_runtime();
         open_runtime();
         ck_assert_uint_eq(bench.n_listed, 2);
         for (size_t i = 0; i < 2; i++) {
             const struct attempt_status *s = &bench.listed[i].status;
-            bool first = strcmp(s->id, "a1") == 0;
+            bool first = strcmp(s->id, A1) == 0;
             ck_assert_int_eq(s->state, first ? ATTEMPT_RUNNING : ATTEMPT_ENDED);
             ck_assert(!first || strcmp(s->container_id, container) == 0);
             ck_assert(first || s->exit_code == 5);
         }
         struct attempt_spec *spec;
         struct err e;
-        ck_assert_int_eq(attempt_claim_read(&bench.o.dirs, "a1", &spec, &e), 0);
+        ck_assert_int_eq(attempt_claim_read(&bench.o.dirs, A1, &spec, &e), 0);
         start_spec(spec);
-        (void)wait_for(SEEN_STARTED, "a1");
+        (void)wait_for(SEEN_STARTED, A1);
         ck_assert_uint_eq(containers(), 2);
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_STOPPED);
-        remove_and_wait("a1");
-        remove_and_wait("a2");
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_STOPPED);
+        remove_and_wait(A1);
+        remove_and_wait(A2);
         ck_assert_uint_eq(containers(), 0);
     }
 END_TEST
 
 START_TEST(others_are_left_alone)
     {
-        start_image("a1", "sleep 1000");
-        (void)wait_for(SEEN_STARTED, "a1");
+        start_image(A1, "sleep 1000");
+        (void)wait_for(SEEN_STARTED, A1);
         bench_close_runtime();
         bench.o.node_id = "nother";
         open_runtime();
@@ -386,12 +400,12 @@ START_TEST(twenty_at_once)
     {
         char id[ATTEMPT_ID_BYTES];
         for (int i = 0; i < 20; i++) {
-            (void)snprintf(id, sizeof(id), "a%d", i);
+            make_id(id, i);
             start_image(id, "echo x; exit 3");
         }
         wait_count(SEEN_ENDED, "", 20, 60000);
         for (int i = 0; i < 20; i++) {
-            (void)snprintf(id, sizeof(id), "a%d", i);
+            make_id(id, i);
             ck_assert_int_eq(last(SEEN_ENDED, id)->status.exit_code, 3);
             bench.rt->ops->remove(bench.rt, id);
         }
@@ -411,8 +425,8 @@ START_TEST(no_engine)
         ck_assert_uint_gt(strlen(s->reason), 5);
         run_for(700); // tries again, and says no more
         ck_assert_uint_eq(count(SEEN_ENGINE, ""), 1);
-        start_image("a1", "true");
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_ENGINE);
+        start_image(A1, "true");
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_ENGINE);
         bench_end();
     }
 END_TEST
@@ -420,19 +434,19 @@ END_TEST
 // The last one: it replaces the engine.
 START_TEST(engine_goes_and_comes_back)
     {
-        start_image("a1", "sleep 1000");
-        (void)wait_for(SEEN_STARTED, "a1");
+        start_image(A1, "sleep 1000");
+        (void)wait_for(SEEN_STARTED, A1);
         ck_assert_int_eq(kill(dockerd.pid, SIGKILL), 0);
         wait_count(SEEN_ENGINE, "", 2, 20000);
         ck_assert(!last(SEEN_ENGINE, "")->status.has_exit);
         dockerd_spawn(); // kills what ran, as it was not told to keep it
         wait_count(SEEN_ENGINE, "", 3, 30000);
         ck_assert(last(SEEN_ENGINE, "")->status.has_exit);
-        (void)wait_for(SEEN_ENDED, "a1");
-        start_image("a2", "exit 4");
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a2")->exit_code, 4);
-        remove_and_wait("a1");
-        remove_and_wait("a2");
+        (void)wait_for(SEEN_ENDED, A1);
+        start_image(A2, "exit 4");
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A2)->exit_code, 4);
+        remove_and_wait(A1);
+        remove_and_wait(A2);
         ck_assert_uint_eq(containers(), 0);
     }
 END_TEST
@@ -452,6 +466,7 @@ int main(void)
         tcase_add_test(t, runs_ends_and_is_removed);
         tcase_add_test(t, limits_labels_and_mounts_reach_the_container);
         tcase_add_test(t, usage_is_told);
+        tcase_add_test(t, own_name_resolves_to_the_nodes_address);
         tcase_add_test(t, image_runs_its_own_command);
         tcase_add_test(t, no_command_anywhere);
         tcase_add_test(t, missing_command);

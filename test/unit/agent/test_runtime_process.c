@@ -43,72 +43,72 @@ static size_t living(const char *id)
 START_TEST(runs_and_ends)
     {
         ck_assert_uint_eq(bench.n_listed, 0);
-        start_sh("a1", "echo hi; exit 7");
+        start_sh(A1, "echo hi; exit 7");
         ck_assert_uint_eq(count(SEEN_STARTED, ""), 0); // nothing from inside the call
-        const struct attempt_status *s = wait_for(SEEN_STARTED, "a1");
+        const struct attempt_status *s = wait_for(SEEN_STARTED, A1);
         ck_assert_int_eq(s->state, ATTEMPT_RUNNING);
         ck_assert_int_gt(s->pid, 1);
         ck_assert_int_gt(s->started_ms, 0);
-        s = wait_for(SEEN_ENDED, "a1");
+        s = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(s->cause, CAUSE_EXIT);
         ck_assert(s->has_exit);
         ck_assert_int_eq(s->exit_code, 7);
         ck_assert_int_ge(s->ended_ms, s->started_ms);
-        cleanup_free char *out = output_of("a1", "stdout");
+        cleanup_free char *out = output_of(A1, "stdout");
         ck_assert_str_eq(out, "hi\n");
     }
 END_TEST
 
 START_TEST(environment_is_the_specs_alone)
     {
-        struct attempt_spec *s = make_spec("a1", "env; pwd");
+        struct attempt_spec *s = make_spec(A1, "env; pwd");
         s->env = calloc(1, sizeof(*s->env));
         s->env[0].key = strdup("KEY");
         s->env[0].value = strdup("some value");
         s->n_env = 1;
         (void)setenv("AGENTS_OWN", "secret", 1);
         start_spec(s);
-        (void)wait_for(SEEN_ENDED, "a1");
-        cleanup_free char *out = output_of("a1", "stdout");
+        (void)wait_for(SEEN_ENDED, A1);
+        cleanup_free char *out = output_of(A1, "stdout");
         ck_assert_ptr_nonnull(strstr(out, "KEY=some value\n"));
-        ck_assert_ptr_nonnull(strstr(out, "MEADOW_ATTEMPT_ID=a1\n"));
+        ck_assert(has_id(out, "MEADOW_ATTEMPT_ID=", "\n"));
         ck_assert_ptr_nonnull(strstr(out, "PATH=/"));
         ck_assert_ptr_null(strstr(out, "AGENTS_OWN"));
-        ck_assert_ptr_nonnull(strstr(out, "/state/attempts/a1/work\n"));
+        ck_assert(has_id(out, "/state/attempts/", "/work\n"));
     }
 END_TEST
 
 START_TEST(missing_command)
     {
-        struct attempt_spec *s = make_spec("a1", "");
+        struct attempt_spec *s = make_spec(A1, "");
         free(s->command[0]);
         s->command[0] = strdup("/nowhere/cmd");
         start_spec(s);
-        const struct attempt_status *st = wait_for(SEEN_ENDED, "a1");
+        const struct attempt_status *st = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(st->cause, CAUSE_START_FAILED);
         ck_assert_int_eq(st->exit_code, 127);
         ck_assert_ptr_nonnull(strstr(st->reason, "/nowhere/cmd"));
-        ck_assert_uint_eq(count(SEEN_STARTED, "a1"), 0);
+        ck_assert_uint_eq(count(SEEN_STARTED, A1), 0);
     }
 END_TEST
 
 START_TEST(no_command_at_all)
     {
-        start_spec(make_spec("a1", NULL));
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_START_FAILED);
+        start_spec(make_spec(A1, NULL));
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_START_FAILED);
     }
 END_TEST
 
 START_TEST(environment_too_large)
     {
-        struct attempt_spec *s = make_spec("a1", "true");
+        struct attempt_spec *s = make_spec(A1, "true");
         s->env = calloc(1, sizeof(*s->env));
         s->env[0].key = strdup("BIG");
         s->env[0].value = calloc(1, 4 << 20);
         memset(s->env[0].value, 'x', (4 << 20) - 1);
         s->n_env = 1;
         start_spec(s);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_START_FAILED);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_START_FAILED);
     }
 END_TEST
 
@@ -117,43 +117,43 @@ START_TEST(missing_init_is_the_engines_fault)
         bench_close_runtime();
         bench.o.init_path = "/nowhere/meadow-init";
         open_runtime();
-        start_sh("a1", "true");
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_ENGINE);
+        start_sh(A1, "true");
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_ENGINE);
     }
 END_TEST
 
 START_TEST(stop_ends_it_and_twice_is_harmless)
     {
-        start_sh("a1", "sleep 1000");
-        (void)wait_for(SEEN_STARTED, "a1");
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        const struct attempt_status *s = wait_for(SEEN_ENDED, "a1");
+        start_sh(A1, "sleep 1000");
+        (void)wait_for(SEEN_STARTED, A1);
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        const struct attempt_status *s = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(s->cause, CAUSE_STOPPED);
         ck_assert_int_eq(s->signal, SIGTERM);
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        ck_assert_uint_eq(living("a1"), 0);
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        ck_assert_uint_eq(living(A1), 0);
     }
 END_TEST
 
 START_TEST(stop_at_once)
     {
-        start_sh("a1", "sleep 1000");
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_STOPPED);
+        start_sh(A1, "sleep 1000");
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_STOPPED);
     }
 END_TEST
 
 START_TEST(stop_with_a_grace_of_its_own)
     {
         char path[ATTEMPT_PATH_BYTES];
-        start_sh("a1", "trap '' TERM; echo; sleep 1000 & wait; sleep 1000");
-        (void)wait_for(SEEN_STARTED, "a1");
-        out_dir("a1", path);
+        start_sh(A1, "trap '' TERM; echo; sleep 1000 & wait; sleep 1000");
+        (void)wait_for(SEEN_STARTED, A1);
+        out_dir(A1, path);
         wait_for_file(path, "stdout.00000000000000000000");
         int64_t before = clock_mono_ms();
-        bench.rt->ops->stop(bench.rt, "a1", 100);
-        const struct attempt_status *s = wait_for(SEEN_ENDED, "a1");
+        bench.rt->ops->stop(bench.rt, A1, 100);
+        const struct attempt_status *s = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(s->signal, SIGKILL);
         ck_assert_int_eq(s->cause, CAUSE_STOPPED);
         ck_assert_int_lt(clock_mono_ms() - before, 5000);
@@ -162,12 +162,12 @@ END_TEST
 
 START_TEST(remove_of_a_living_one_ends_it)
     {
-        start_sh("a1", "trap '' TERM; sleep 1000");
-        (void)wait_for(SEEN_STARTED, "a1");
-        bench.rt->ops->remove(bench.rt, "a1");
-        (void)wait_for(SEEN_REMOVED, "a1");
-        ck_assert_uint_eq(count(SEEN_ENDED, "a1"), 1);
-        ck_assert_uint_eq(living("a1"), 0);
+        start_sh(A1, "trap '' TERM; sleep 1000");
+        (void)wait_for(SEEN_STARTED, A1);
+        bench.rt->ops->remove(bench.rt, A1);
+        (void)wait_for(SEEN_REMOVED, A1);
+        ck_assert_uint_eq(count(SEEN_ENDED, A1), 1);
+        ck_assert_uint_eq(living(A1), 0);
         bench.rt->ops->remove(bench.rt, "aunknown");
         (void)wait_for(SEEN_REMOVED, "aunknown");
     }
@@ -177,13 +177,13 @@ START_TEST(two_hundred_at_once)
     {
         for (int i = 0; i < 200; i++) {
             char id[ATTEMPT_ID_BYTES];
-            (void)snprintf(id, sizeof(id), "a%d", i);
+            make_id(id, i);
             start_sh(id, "echo $MEADOW_ATTEMPT_ID; exit 3");
         }
         wait_count(SEEN_ENDED, "", 200, 60000);
         for (int i = 0; i < 200; i++) {
-            char id[ATTEMPT_ID_BYTES], want[ATTEMPT_ID_BYTES + 1];
-            (void)snprintf(id, sizeof(id), "a%d", i);
+            char id[ATTEMPT_ID_BYTES], want[ATTEMPT_ID_BYTES + 8];
+            make_id(id, i);
             (void)snprintf(want, sizeof(want), "%s\n", id);
             ck_assert_uint_eq(count(SEEN_STARTED, id), 1);
             ck_assert_uint_eq(count(SEEN_ENDED, id), 1);
@@ -200,60 +200,60 @@ END_TEST
 
 START_TEST(killed_supervisor_is_unknown_once_all_is_gone)
     {
-        start_sh("a1", "setsid sleep 1000 & setsid sleep 1001 & echo; sleep 1002");
-        pid_t init = (pid_t)wait_for(SEEN_STARTED, "a1")->pid;
+        start_sh(A1, "setsid sleep 1000 & setsid sleep 1001 & echo; sleep 1002");
+        pid_t init = (pid_t)wait_for(SEEN_STARTED, A1)->pid;
         char path[ATTEMPT_PATH_BYTES];
-        out_dir("a1", path);
+        out_dir(A1, path);
         wait_for_file(path, "stdout.00000000000000000000");
         ck_assert_int_eq(kill(init, SIGKILL), 0);
-        const struct attempt_status *s = wait_for(SEEN_ENDED, "a1");
+        const struct attempt_status *s = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(s->cause, CAUSE_UNKNOWN);
         ck_assert(!s->has_exit);
-        ck_assert_uint_eq(living("a1"), 0);
+        ck_assert_uint_eq(living(A1), 0);
     }
 END_TEST
 
 START_TEST(running_attempt_is_adopted)
     {
-        start_sh("a1", "echo one; sleep 1000");
-        pid_t init = (pid_t)wait_for(SEEN_STARTED, "a1")->pid;
+        start_sh(A1, "echo one; sleep 1000");
+        pid_t init = (pid_t)wait_for(SEEN_STARTED, A1)->pid;
         bench_close_runtime();
         open_runtime();
         ck_assert_uint_eq(bench.n_listed, 1);
-        ck_assert_str_eq(bench.listed[0].status.id, "a1");
+        ck_assert_str_eq(bench.listed[0].status.id, A1);
         ck_assert_int_eq(bench.listed[0].status.state, ATTEMPT_RUNNING);
         ck_assert_int_eq(bench.listed[0].status.pid, init);
         struct err e;
         struct attempt_spec *spec;
-        ck_assert_int_eq(attempt_claim_read(&bench.o.dirs, "a1", &spec, &e), 0);
+        ck_assert_int_eq(attempt_claim_read(&bench.o.dirs, A1, &spec, &e), 0);
         start_spec(spec); // a second start finds the first
-        (void)wait_for(SEEN_STARTED, "a1");
-        ck_assert_int_eq(last(SEEN_STARTED, "a1")->status.pid, init);
-        bench.rt->ops->stop(bench.rt, "a1", -1);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_STOPPED);
-        cleanup_free char *out = output_of("a1", "stdout");
+        (void)wait_for(SEEN_STARTED, A1);
+        ck_assert_int_eq(last(SEEN_STARTED, A1)->status.pid, init);
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_STOPPED);
+        cleanup_free char *out = output_of(A1, "stdout");
         ck_assert_str_eq(out, "one\n");
     }
 END_TEST
 
 START_TEST(end_during_absence_is_listed)
     {
-        start_sh("a1", "read x < go; exit 9");
+        start_sh(A1, "read x < go; exit 9");
         char fifo[ATTEMPT_PATH_BYTES + 8], path[ATTEMPT_PATH_BYTES];
-        attempt_path(&bench.o.dirs, "a1", "work", path);
+        attempt_path(&bench.o.dirs, A1, "work", path);
         (void)snprintf(fifo, sizeof(fifo), "%s/go", path);
         ck_assert_int_eq(mkfifo(fifo, 0600), 0);
-        (void)wait_for(SEEN_STARTED, "a1");
-        struct attempt_spec *never = make_spec("a2", "true"); // claimed, not started
+        (void)wait_for(SEEN_STARTED, A1);
+        struct attempt_spec *never = make_spec(A2, "true"); // claimed, not started
         attempt_spec_free(never);
         bench_close_runtime();
         cleanup_close int go = open(fifo, O_WRONLY);
         ck_assert_int_eq(write(go, "\n", 1), 1);
-        out_dir("a1", path);
+        out_dir(A1, path);
         wait_for_file(path, "exit");
         open_runtime();
         ck_assert_uint_eq(bench.n_listed, 1);
-        ck_assert_str_eq(bench.listed[0].status.id, "a1");
+        ck_assert_str_eq(bench.listed[0].status.id, A1);
         ck_assert_int_eq(bench.listed[0].status.state, ATTEMPT_ENDED);
         ck_assert_int_eq(bench.listed[0].status.exit_code, 9);
     }
@@ -261,10 +261,10 @@ END_TEST
 
 START_TEST(leftovers_of_absence_are_swept)
     {
-        start_sh("a1", "setsid sleep 1000 & echo; sleep 1000");
-        pid_t init = (pid_t)wait_for(SEEN_STARTED, "a1")->pid;
+        start_sh(A1, "setsid sleep 1000 & echo; sleep 1000");
+        pid_t init = (pid_t)wait_for(SEEN_STARTED, A1)->pid;
         char path[ATTEMPT_PATH_BYTES];
-        out_dir("a1", path);
+        out_dir(A1, path);
         wait_for_file(path, "stdout.00000000000000000000");
         bench_close_runtime();
         ck_assert_int_eq(kill(init, SIGKILL), 0);
@@ -272,27 +272,27 @@ START_TEST(leftovers_of_absence_are_swept)
         open_runtime();
         ck_assert_uint_eq(bench.n_listed, 1);
         if (bench.listed[0].status.state == ATTEMPT_RUNNING)
-            ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_UNKNOWN);
+            ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_UNKNOWN);
         else
             ck_assert_int_eq(bench.listed[0].status.cause, CAUSE_UNKNOWN);
-        ck_assert_uint_eq(living("a1"), 0);
+        ck_assert_uint_eq(living(A1), 0);
     }
 END_TEST
 
 START_TEST(usage_is_told)
     {
-        start_sh("a1", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo; sleep 1000");
-        (void)wait_for(SEEN_STARTED, "a1");
+        start_sh(A1, "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; echo; sleep 1000");
+        (void)wait_for(SEEN_STARTED, A1);
         char path[ATTEMPT_PATH_BYTES];
-        out_dir("a1", path);
+        out_dir(A1, path);
         wait_for_file(path, "stdout.00000000000000000000");
         cleanup_json json_t *usage = bench.rt->ops->usage(bench.rt);
-        const json_t *one = json_object_get(usage, "a1");
+        const json_t *one = json_object_get(usage, A1);
         ck_assert_ptr_nonnull(one);
         ck_assert_int_gt(json_integer_value(json_object_get(one, "cpu_ms")), 0);
         ck_assert_int_gt(json_integer_value(json_object_get(one, "memory")), 100000);
-        bench.rt->ops->remove(bench.rt, "a1");
-        (void)wait_for(SEEN_REMOVED, "a1");
+        bench.rt->ops->remove(bench.rt, A1);
+        (void)wait_for(SEEN_REMOVED, A1);
     }
 END_TEST
 
@@ -312,25 +312,27 @@ START_TEST(memory_limit_kills_and_is_told)
     {
         if (!may_make_cgroups())
             return;
-        struct attempt_spec *s = make_spec("a1", "cat /proc/self/cgroup; exec tail /dev/zero");
+        struct attempt_spec *s = make_spec(A1, "cat /proc/self/cgroup; exec tail /dev/zero");
         s->resources = (struct resources){.cpu_milli = 500, .memory = 32 << 20};
         start_spec(s);
-        const struct attempt_status *st = wait_for(SEEN_ENDED, "a1");
+        const struct attempt_status *st = wait_for(SEEN_ENDED, A1);
         ck_assert_int_eq(st->cause, CAUSE_OOM);
         ck_assert(st->oom);
         ck_assert_int_eq(st->exit_code, 137);
-        cleanup_free char *out = output_of("a1", "stdout");
-        ck_assert_ptr_nonnull(strstr(out, "/meadow/a1"));
-        ck_assert_int_eq(access("/sys/fs/cgroup/memory/meadow/a1", F_OK), -1);
+        cleanup_free char *out = output_of(A1, "stdout");
+        ck_assert(has_id(out, "/meadow/", "\n"));
+        char group[128];
+        (void)snprintf(group, sizeof(group), "/sys/fs/cgroup/memory/meadow/%s", A1);
+        ck_assert_int_eq(access(group, F_OK), -1);
     }
 END_TEST
 
 START_TEST(timeout_is_told)
     {
-        struct attempt_spec *s = make_spec("a1", "sleep 1000");
+        struct attempt_spec *s = make_spec(A1, "sleep 1000");
         s->timeout_ms = 100;
         start_spec(s);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, "a1")->cause, CAUSE_TIMEOUT);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_TIMEOUT);
     }
 END_TEST
 
