@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// hiredis in the libuv loop. The adapter is our own because the packaged one drops poll errors: a server that dies with
-// unread data is then never noticed. An error on the descriptor is handed to hiredis as "readable": it reads the error
-// itself and runs its disconnect path. One timer watches the oldest unanswered command (answers come in order); when it
-// fires the context is freed, which completes all pending commands with an unknown outcome.
+// hiredis in the libuv loop. The adapter is our own because the packaged one drops poll errors: a
+// server that dies with unread data is then never noticed. An error on the descriptor is handed to
+// hiredis as "readable": it reads the error itself and runs its disconnect path. One timer watches
+// the oldest unanswered command (answers come in order); when it fires the context is freed, which
+// completes all pending commands with an unknown outcome.
 //
-// A context belongs to hiredis, which frees it after its connect callback (failure) or disconnect callback; `ctx` is
-// cleared right there. "Up" is later than "connected": a server that still loads its file answers LOADING.
+// A context belongs to hiredis, which frees it after its connect callback (failure) or disconnect
+// callback; `ctx` is cleared right there. "Up" is later than "connected": a server that still loads
+// its file answers LOADING.
 #include "master/store/redis_conn.h"
 
 #include "common/backoff.h"
@@ -21,7 +23,14 @@
 #define DEFAULT_TIMEOUT_MS 5000
 #define CALL_ARGS_MAX 16
 
-enum conn_state { CONN_STOPPED, CONN_WAITING, CONN_CONNECTING, CONN_GREETING, CONN_UP, CONN_CLOSING };
+enum conn_state {
+    CONN_STOPPED,
+    CONN_WAITING,
+    CONN_CONNECTING,
+    CONN_GREETING,
+    CONN_UP,
+    CONN_CLOSING
+};
 
 struct redis_conn {
     uv_loop_t *loop;
@@ -52,7 +61,7 @@ struct link {
     int events;
 };
 
-static void link_update(struct link *l, int events);
+static void link_change(struct link *l, int events);
 
 static void on_poll(uv_poll_t *poll, int status, int events)
 {
@@ -60,8 +69,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
     if (status < 0) {
         if (l->ctx)
             redisAsyncHandleRead(l->ctx);
+        events = l->events;
+        l->events = 0; // libuv has stopped the handle
         if (l->ctx)
-            link_update(l, l->events); // libuv has stopped the handle
+            link_change(l, events);
         return;
     }
     if (l->ctx && (events & UV_READABLE))
@@ -70,8 +81,10 @@ static void on_poll(uv_poll_t *poll, int status, int events)
         redisAsyncHandleWrite(l->ctx);
 }
 
-static void link_update(struct link *l, int events)
+static void link_change(struct link *l, int events)
 {
+    if (events == l->events)
+        return;
     l->events = events;
     if (events)
         (void)uv_poll_start(&l->poll, events, on_poll);
@@ -81,29 +94,22 @@ static void link_update(struct link *l, int events)
 
 static void add_read(void *data)
 {
-    struct link *l = data;
-    if (!(l->events & UV_READABLE))
-        link_update(l, l->events | UV_READABLE);
+    link_change(data, ((struct link *)data)->events | UV_READABLE);
 }
 
 static void del_read(void *data)
 {
-    struct link *l = data;
-    link_update(l, l->events & ~UV_READABLE);
+    link_change(data, ((struct link *)data)->events & ~UV_READABLE);
 }
 
 static void add_write(void *data)
 {
-    struct link *l = data;
-    if (!(l->events & UV_WRITABLE))
-        link_update(l, l->events | UV_WRITABLE);
+    link_change(data, ((struct link *)data)->events | UV_WRITABLE);
 }
 
 static void del_write(void *data)
 {
-    struct link *l = data;
-    if (l->events & UV_WRITABLE)
-        link_update(l, l->events & ~UV_WRITABLE);
+    link_change(data, ((struct link *)data)->events & ~UV_WRITABLE);
 }
 
 static void on_link_closed(uv_handle_t *handle)
@@ -146,7 +152,8 @@ static void greet(struct redis_conn *c);
 
 static void set_reason(struct redis_conn *c, const char *text)
 {
-    (void)snprintf(c->reason, sizeof(c->reason), "%s", text && text[0] ? text : "connection closed");
+    (void)snprintf(c->reason, sizeof(c->reason), "%s",
+                   text && text[0] ? text : "connection closed");
 }
 
 // The context is gone: tell, and wait for the next try.
@@ -172,8 +179,8 @@ static void drop_context(struct redis_conn *c)
     redisAsyncContext *ctx = c->ctx;
     if (!ctx)
         return;
-    // Cleared first: hiredis calls pending callbacks and the disconnect callback from inside (or right after the callback
-    // that we are in), and none of them may find a context to send on.
+    // Cleared first: hiredis calls pending callbacks and the disconnect callback from inside (or
+    // right after the callback that we are in), and none of them may find a context to send on.
     c->ctx = NULL;
     ctx->data = NULL;
     redisAsyncFree(ctx);
@@ -254,12 +261,9 @@ void redis_conn_stop(struct redis_conn *c)
         return;
     c->wanted = false;
     (void)uv_timer_stop(&c->retry);
-    if (c->ctx)
-        set_reason(c, "server ended");
-    if (c->ctx)
-        drop_context(c);
-    else
+    if (!c->ctx)
         c->state = CONN_STOPPED;
+    redis_conn_drop(c, "server ended");
 }
 
 void redis_conn_drop(struct redis_conn *c, const char *reason)
@@ -297,7 +301,8 @@ static void on_overdue(uv_timer_t *timer)
 {
     struct redis_conn *c = timer->data;
     char text[100];
-    (void)snprintf(text, sizeof(text), "no answer within %llu ms", (unsigned long long)c->timeout_ms);
+    (void)snprintf(text, sizeof(text), "no answer within %llu ms",
+                   (unsigned long long)c->timeout_ms);
     redis_conn_drop(c, text);
 }
 
@@ -310,12 +315,12 @@ static void on_reply(redisAsyncContext *ctx, void *reply, void *privdata)
         (void)uv_timer_start(&c->answer, on_overdue, c->timeout_ms, 0);
     else if (c->ctx == ctx && reply)
         (void)uv_timer_stop(&c->answer);
-    // hiredis may hand over what it had parsed for a context we have dropped already: that outcome is unknown by then.
+    // What hiredis still hands over for a context that was dropped counts as unknown.
     command.fn(c->ctx == ctx ? reply : NULL, command.userdata);
 }
 
-static int send_command(struct redis_conn *c, int argc, const char **argv, const size_t *lengths, redis_reply_fn *fn,
-                        void *userdata)
+static int send_command(struct redis_conn *c, int argc, const char **argv, const size_t *lengths,
+                        redis_reply_fn *fn, void *userdata)
 {
     if (!c->ctx)
         return -ENOTCONN;
@@ -325,15 +330,16 @@ static int send_command(struct redis_conn *c, int argc, const char **argv, const
     *command = (struct command){c, fn, userdata};
     if (redisAsyncCommandArgv(c->ctx, on_reply, command, argc, argv, lengths) != REDIS_OK) {
         free(command);
-        return -ENOTCONN; // being torn down: down() is about to come
+        bool torn_down = c->ctx->c.flags & (REDIS_DISCONNECTING | REDIS_FREEING);
+        return torn_down ? -ENOTCONN : -ENOMEM; // down() is about to come
     }
     if (c->pending++ == 0)
         (void)uv_timer_start(&c->answer, on_overdue, c->timeout_ms, 0);
     return 0;
 }
 
-int redis_conn_command(struct redis_conn *c, int argc, const char **argv, const size_t *lengths, redis_reply_fn *fn,
-                       void *userdata)
+int redis_conn_command(struct redis_conn *c, int argc, const char **argv, const size_t *lengths,
+                       redis_reply_fn *fn, void *userdata)
 {
     return c->state == CONN_UP ? send_command(c, argc, argv, lengths, fn, userdata) : -ENOTCONN;
 }
@@ -346,7 +352,8 @@ int redis_conn_call(struct redis_conn *c, redis_reply_fn *fn, void *userdata, ..
     va_list ap;
 
     va_start(ap, userdata);
-    for (const char *a = va_arg(ap, const char *); a && argc < CALL_ARGS_MAX; a = va_arg(ap, const char *)) {
+    for (const char *a = va_arg(ap, const char *); a && argc < CALL_ARGS_MAX;
+         a = va_arg(ap, const char *)) {
         argv[argc] = a;
         lengths[argc++] = strlen(a);
     }
@@ -361,35 +368,27 @@ static void on_pong(const struct redisReply *reply, void *userdata)
     struct redis_conn *c = userdata;
     if (!reply || c->state != CONN_GREETING)
         return;
-    if (!reply_is_error(reply, "LOADING") && !reply_is_error(reply, "BUSY")) {
-        if (reply_kind(reply) == REPLY_ERROR) {
-            redis_conn_drop(c, reply_text(reply, NULL));
-            return;
-        }
+    if (reply_kind(reply) != REPLY_ERROR) {
         c->state = CONN_UP;
         c->up(c->userdata);
-        return;
+    } else if (reply_is_error(reply, "LOADING") || reply_is_error(reply, "BUSY")) {
+        set_reason(c, reply_text(reply, NULL));
+        (void)uv_timer_start(&c->retry, on_retry, backoff_fail(&c->backoff), 0);
+    } else {
+        redis_conn_drop(c, reply_text(reply, NULL));
     }
-    set_reason(c, reply_text(reply, NULL));
-    (void)uv_timer_start(&c->retry, on_retry, backoff_fail(&c->backoff), 0);
 }
 
 static void greet(struct redis_conn *c)
 {
     static const char *argv[] = {"PING"};
     static const size_t lengths[] = {4};
-    // Not dropped from here: this may be hiredis's connect callback, in which a context must not be freed.
+    // Not dropped here: hiredis's connect callback, where we may be, mustn't free its context.
     if (send_command(c, 1, argv, lengths, on_pong, c) < 0)
         (void)uv_timer_start(&c->retry, on_retry, backoff_fail(&c->backoff), 0);
 }
 
 // --- life ---
-
-static void conn_free(struct redis_conn *c)
-{
-    free(c->path);
-    free(c);
-}
 
 int redis_conn_new(const struct redis_conn_options *o, struct redis_conn **ret, struct err *e)
 {
@@ -421,7 +420,8 @@ static void on_handle_closed(uv_handle_t *handle)
         return;
     if (c->closed)
         c->closed(c->closed_userdata);
-    conn_free(c);
+    free(c->path);
+    free(c);
 }
 
 void redis_conn_close(struct redis_conn *c, void (*closed)(void *userdata), void *userdata)
@@ -459,7 +459,7 @@ enum reply_kind reply_kind(const struct redisReply *r)
 const char *reply_text(const struct redisReply *r, size_t *ret_len)
 {
     enum reply_kind kind = reply_kind(r);
-    bool has = kind == REPLY_TEXT || kind == REPLY_ERROR;
+    const bool has = kind == REPLY_TEXT || kind == REPLY_ERROR;
     if (ret_len)
         *ret_len = has ? (size_t)r->len : 0;
     return has ? r->str : "";
@@ -474,7 +474,7 @@ int reply_integer(const struct redisReply *r, int64_t *ret)
     char *end;
     const char *text = reply_text(r, NULL);
     errno = 0;
-    long long value = strtoll(text, &end, 10);
+    int64_t value = strtoll(text, &end, 10);
     if (reply_kind(r) != REPLY_TEXT || errno || end == text || *end)
         return -EPROTO;
     *ret = value;
@@ -495,5 +495,6 @@ bool reply_is_error(const struct redisReply *r, const char *code)
 {
     size_t len = strlen(code);
     const char *text = reply_text(r, NULL);
-    return reply_kind(r) == REPLY_ERROR && strncmp(text, code, len) == 0 && (text[len] == ' ' || !text[len]);
+    return reply_kind(r) == REPLY_ERROR && strncmp(text, code, len) == 0 &&
+           (text[len] == ' ' || !text[len]);
 }

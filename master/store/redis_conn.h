@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection to a Redis on a unix socket, in the libuv loop: connects until it is told to stop, notices a
-// stalled server, and calls every command's callback exactly once.
+// One connection to a Redis on a unix socket, in the libuv loop: connects until it is told to stop,
+// notices a stalled server, and calls every command's callback exactly once.
 #pragma once
 
 #include "common/err.h"
@@ -18,19 +18,24 @@ struct redis_conn_options {
     uint64_t timeout_ms; // an answer that takes longer ends the connection; 0 = 5000
     // The server answers, and has finished loading: commands may be sent from here on.
     void (*up)(void *userdata);
-    // The connection of the last up() is gone; it is tried again by itself. Every command has had its callback, or (when the
-    // connection was dropped from inside one) has it before control is back in the loop.
+    // The connection of the last up() is gone; it is tried again by itself. Every command has had
+    // its callback, or (when the connection was dropped from inside one) has it before control is
+    // back in the loop.
     void (*down)(const char *reason, void *userdata);
     void *userdata;
 };
 
 // Sets up, without connecting. -ENOMEM; -ENAMETOOLONG when no socket can have that path.
-int redis_conn_new(const struct redis_conn_options *o, struct redis_conn **ret, struct err *e) WARN_UNUSED;
-// There is a server (again): connect now, and from then on whenever the connection is lost. Idempotent.
+int redis_conn_new(const struct redis_conn_options *o, struct redis_conn **ret,
+                   struct err *e) WARN_UNUSED;
+// There is a server (again): connect now, and from then on whenever the connection is lost.
+// Idempotent.
 void redis_conn_start(struct redis_conn *c);
-// There is no server: end the connection (down() follows if it was up) and don't try again. Idempotent.
+// There is no server: end the connection (down() follows if it was up) and don't try again.
+// Idempotent.
 void redis_conn_stop(struct redis_conn *c);
-// Ends this connection because of what the server said; tried again by itself, later each time until redis_conn_settled().
+// Ends this connection because of what the server said; tried again by itself, later each time
+// until redis_conn_settled().
 void redis_conn_drop(struct redis_conn *c, const char *reason);
 // The connection proved useful: the next loss is followed by a quick try again.
 void redis_conn_settled(struct redis_conn *c);
@@ -38,17 +43,20 @@ bool redis_conn_is_up(const struct redis_conn *c);
 // Why the last try failed, or the last connection ended. Never NULL; valid until the next change.
 const char *redis_conn_reason(const struct redis_conn *c);
 
-// `reply` is borrowed, and NULL when the outcome is unknown: the connection was lost, or the answer took too long.
+// `reply` is borrowed, and NULL when the outcome is unknown: the connection was lost, or the answer
+// took too long.
 typedef void redis_reply_fn(const struct redisReply *reply, void *userdata);
 
-// Sends one command; the arguments are copied. -ENOTCONN when not up (then `fn` isn't called), -ENOMEM.
-int redis_conn_command(struct redis_conn *c, int argc, const char **argv, const size_t *lengths, redis_reply_fn *fn,
-                       void *userdata) WARN_UNUSED;
+// Sends one command; the arguments are copied. -ENOTCONN when not up (then `fn` isn't called),
+// -ENOMEM.
+int redis_conn_command(struct redis_conn *c, int argc, const char **argv, const size_t *lengths,
+                       redis_reply_fn *fn, void *userdata) WARN_UNUSED;
 // The same for text arguments, ended by NULL.
 int redis_conn_call(struct redis_conn *c, redis_reply_fn *fn, void *userdata, ...) WARN_UNUSED
     __attribute__((sentinel));
 
-// Callbacks of pending commands come with NULL; no up/down any more; `closed` (NULL allowed) comes from the loop.
+// Callbacks of pending commands come with NULL; no up/down any more; `closed` (NULL allowed) comes
+// from the loop.
 void redis_conn_close(struct redis_conn *c, void (*closed)(void *userdata), void *userdata);
 
 // --- replies ---

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// An old server is known by the lock that it inherited from the master that started it, or by its answering on our socket;
-// it has a name (pid) from the socket's peer credentials or from the lock's file. It is asked to shut down, waited for on
-// a pidfd, and killed when it doesn't go: with an fsync before each answer a kill loses nothing that was acknowledged.
-// A process is touched only when its working folder is ours, so a reused pid is never hit.
+// An old server is known by the lock that it inherited from the master that started it, or by its
+// answering on our socket; it has a name (pid) from the socket's peer credentials or from the
+// lock's file. It is asked to shut down, waited for on a pidfd, and killed when it doesn't go: with
+// an fsync before each answer a kill loses nothing that was acknowledged. A process is touched only
+// when its working folder is ours, so a reused pid is never hit.
 #include "master/store/redis_old.h"
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -28,11 +31,11 @@ struct redis_old {
     pid_t pid;
     unsigned kills;
     uint64_t given_up_at;
-    struct uv_timer_s timer;
-    uv_poll_t *poll;
+    uv_timer_t timer;
+    uv_poll_t *poll; // on pidfd
+    bool finishing;
     int result;
     struct err e;
-    int open_handles;
     void (*closed)(void *userdata);
     void *closed_userdata;
 };
@@ -87,39 +90,51 @@ void redis_old_note(int lock, pid_t pid)
         return;
 }
 
-// --- the end ---
+// --- the end: the poll handle is closed first, then the timer, then the object goes ---
 
-static void on_handle_closed(uv_handle_t *handle)
+static void on_timer_closed(uv_handle_t *handle)
 {
     struct redis_old *o = handle->data;
-    if (handle == (uv_handle_t *)o->poll)
-        free(TAKE_PTR(o->poll));
-    if (--o->open_handles > 0)
-        return;
-    if (o->pidfd >= 0)
-        (void)close(o->pidfd);
-    if (o->closed) {
-        if (o->lock >= 0)
-            (void)close(o->lock);
+    if (o->closed && o->lock >= 0)
+        (void)close(o->lock);
+    if (o->closed)
         o->closed(o->closed_userdata);
-    } else {
+    else
         o->options.done(o->result, o->lock, &o->e, o->options.userdata);
-    }
     free(o->lock_path);
     free(o);
 }
 
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct redis_old *o = handle->data;
+    free(TAKE_PTR(o->poll));
+    (void)close(TAKE_FD(o->pidfd));
+    if (o->finishing)
+        uv_close((uv_handle_t *)&o->timer, on_timer_closed);
+    else
+        look(o);
+}
+
+static void close_poll(struct redis_old *o)
+{
+    if (!uv_is_closing((uv_handle_t *)o->poll))
+        uv_close((uv_handle_t *)o->poll, on_poll_closed);
+}
+
 static void finish(struct redis_old *o, int result)
 {
+    if (o->finishing)
+        return;
+    o->finishing = true;
     o->result = result;
     if (result < 0 && o->lock >= 0)
         (void)close(TAKE_FD(o->lock));
-    if (o->open_handles > 0)
-        return; // on its way
-    o->open_handles = o->poll ? 2 : 1;
+    (void)uv_timer_stop(&o->timer);
     if (o->poll)
-        uv_close((uv_handle_t *)o->poll, on_handle_closed);
-    uv_close((uv_handle_t *)&o->timer, on_handle_closed);
+        close_poll(o);
+    else
+        uv_close((uv_handle_t *)&o->timer, on_timer_closed);
 }
 
 void redis_old_cancel(struct redis_old *o, void (*closed)(void *userdata), void *userdata)
@@ -131,31 +146,21 @@ void redis_old_cancel(struct redis_old *o, void (*closed)(void *userdata), void 
 
 // --- waiting for one ---
 
-static void on_poll_closed(uv_handle_t *handle)
-{
-    struct redis_old *o = handle->data;
-    free(TAKE_PTR(o->poll));
-    (void)close(TAKE_FD(o->pidfd));
-    if (--o->open_handles == 0)
-        look(o);
-}
-
 static void on_ended(uv_poll_t *poll, int status, int events)
 {
     (void)status;
     (void)events;
     struct redis_old *o = poll->data;
     (void)uv_timer_stop(&o->timer);
-    o->open_handles = 0;
-    uv_close((uv_handle_t *)o->poll, on_poll_closed);
-    o->open_handles = 1;
+    close_poll(o); // looks again
 }
 
 static void on_impatient(uv_timer_t *timer)
 {
     struct redis_old *o = timer->data;
     if (o->kills++ > 0) {
-        finish(o, err_set(&o->e, -EBUSY, "an old redis-server (pid %d) in %s does not end", (int)o->pid, o->options.dir));
+        finish(o, err_set(&o->e, -EBUSY, "an old redis-server (pid %d) in %s does not end",
+                          (int)o->pid, o->options.dir));
         return;
     }
     (void)syscall(SYS_pidfd_send_signal, o->pidfd, SIGKILL, NULL, 0);
@@ -173,7 +178,8 @@ static int wait_for(struct redis_old *o, int socket)
         return err_errno(&o->e, r, "watching the old redis-server");
     }
     o->poll->data = o;
-    // At once by command; the signal is for one that still loads or is stuck (Redis looks at signals hz times a second).
+    // At once by command; the signal is for one that still loads or is stuck (Redis looks at
+    // signals hz times a second).
     static const char shutdown_now[] = "SHUTDOWN NOSAVE\r\n";
     if (socket >= 0)
         (void)!send(socket, shutdown_now, sizeof(shutdown_now) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -188,12 +194,14 @@ static void on_look_again(uv_timer_t *timer)
     look(timer->data);
 }
 
-// Somebody has the folder or the socket; `pid` is who (0 = unknown), `socket` an open connection to it or -1.
+// Somebody has the folder or the socket; `pid` is who (0 = unknown), `socket` an open connection to
+// it or -1.
 static int handle_owner(struct redis_old *o, pid_t pid, int socket)
 {
     const char *dir = o->options.dir;
     o->pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-    if (o->pidfd >= 0 && works_in(pid, dir)) { // looked at after the open: the pid can't be another's by now
+    if (o->pidfd >= 0 &&
+        works_in(pid, dir)) { // looked at after the open: the pid can't be another's by now
         o->pid = pid;
         return wait_for(o, socket);
     }
@@ -201,7 +209,8 @@ static int handle_owner(struct redis_old *o, pid_t pid, int socket)
     if (alive)
         (void)close(TAKE_FD(o->pidfd));
     if (alive && socket >= 0)
-        return err_set(&o->e, -EADDRINUSE, "%s: process %d listens there and is not ours", o->options.socket, (int)pid);
+        return err_set(&o->e, -EADDRINUSE, "%s: process %d listens there and is not ours",
+                       o->options.socket, (int)pid);
     if (uv_now(o->options.loop) >= o->given_up_at)
         return err_set(&o->e, -EBUSY, "%s is in use by a process that can't be told", dir);
     return uv_timer_start(&o->timer, on_look_again, LOOK_AGAIN_MS, 0);

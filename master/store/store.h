@@ -19,6 +19,7 @@ struct store_options {
     const char *pid_path;     // written with the child's pid, NULL = none
     const char *server_path;  // "redis-server" binary, NULL = search PATH
     const char *cluster_id;
+    uint64_t command_timeout_ms; // an answer of Redis that takes longer means "not available"; 0 = 5000
     // Called once, when state is loaded and this process owns the store (a new epoch is durable); or with an error that no retry
     // will mend (another owner, wrong schema, damaged AOF).
     void (*ready)(int error, const struct err *e, void *userdata);

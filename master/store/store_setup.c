@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// What happens on every new connection before anything else: is this server safe to write to (every
+// answer is on disk, nothing is evicted, it is no replica), does it know our script, and is the
+// store still ours. The first connection takes the epoch, which makes every other owner's batches
+// fail; later ones check that it is still the last.
+#include "master/store/store_internal.h"
+
+#include "common/cleanup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct wanted {
+    const char *name, *value, *why;
+} settings[] = {
+    {"appendonly", "yes", "what is acknowledged would not be on disk"},
+    {"appendfsync", "always", "what is acknowledged would not be on disk"},
+    {"maxmemory-policy", "noeviction", "records would be thrown away"},
+};
+
+static void begin_ownership(struct store *s);
+
+// A refusal: of a busy server, which is asked again on another connection, or one that no retry
+// mends.
+static void refuse(struct store *s, const struct redisReply *reply, const char *what)
+{
+    char text[300];
+    if (store_is_busy(reply)) {
+        redis_conn_drop(s->conn, reply_text(reply, NULL));
+        return;
+    }
+    bool error = reply_kind(reply) == REPLY_ERROR;
+    (void)snprintf(text, sizeof(text), "%s: %s", what,
+                   error ? reply_text(reply, NULL) : "unexpected answer of Redis");
+    store_fail(s, -EPROTO, text);
+}
+
+static void on_setting(const struct redisReply *reply, void *userdata)
+{
+    const struct setup_check *check = userdata;
+    struct store *s = check->store;
+    const struct wanted *w = &settings[check->what];
+    char text[200];
+    if (!reply || !redis_conn_is_up(s->conn))
+        return;
+    const struct redisReply *value = reply_item(reply, 1);
+    if (!value) {
+        refuse(s, reply, w->name);
+    } else if (strcmp(reply_text(value, NULL), w->value) != 0) {
+        (void)snprintf(text, sizeof(text), "Redis has %s %s, but it must be %s: %s", w->name,
+                       reply_text(value, NULL), w->value, w->why);
+        store_fail(s, -EINVAL, text);
+    }
+}
+
+static void on_role(const struct redisReply *reply, void *userdata)
+{
+    struct store *s = userdata;
+    if (!reply || !redis_conn_is_up(s->conn))
+        return;
+    const struct redisReply *role = reply_item(reply, 0);
+    if (!role)
+        refuse(s, reply, "ROLE");
+    else if (strcmp(reply_text(role, NULL), "master") != 0)
+        store_fail(s, -EINVAL, "Redis is a replica of another server: it can't be written to");
+}
+
+bool store_keep_script(struct store *s, const struct redisReply *reply)
+{
+    size_t len;
+    const char *sha = reply_text(reply, &len);
+    if (reply_kind(reply) != REPLY_TEXT || len >= sizeof(s->script_sha)) {
+        refuse(s, reply, "SCRIPT LOAD");
+        return false;
+    }
+    memcpy(s->script_sha, sha, len + 1);
+    return true;
+}
+
+int store_load_script(struct store *s, redis_reply_fn *fn)
+{
+    return redis_conn_call(s->conn, fn, s, "SCRIPT", "LOAD", batch_script, (const char *)NULL);
+}
+
+// Answers come in order: when this one is here, all checks before it have passed.
+static void on_script(const struct redisReply *reply, void *userdata)
+{
+    struct store *s = userdata;
+    if (reply && redis_conn_is_up(s->conn) && store_keep_script(s, reply))
+        begin_ownership(s);
+}
+
+void store_setup(struct store *s)
+{
+    int r = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(settings) && r == 0; i++) {
+        s->checks[i] = (struct setup_check){s, (int)i};
+        r = redis_conn_call(s->conn, on_setting, &s->checks[i], "CONFIG", "GET", settings[i].name,
+                            (const char *)NULL);
+    }
+    if (r == 0)
+        r = redis_conn_call(s->conn, on_role, s, "ROLE", (const char *)NULL);
+    if (r == 0)
+        r = store_load_script(s, on_script);
+    if (r < 0)
+        redis_conn_drop(s->conn, strerror(-r));
+}
+
+// --- whose store it is ---
+
+static void on_taken(const struct redisReply *reply, void *userdata)
+{
+    struct store *s = userdata;
+    const struct redisReply *epoch = reply ? reply_item(reply, 0) : NULL;
+    const struct redisReply *commit = reply ? reply_item(reply, 1) : NULL;
+    if (!reply || !redis_conn_is_up(s->conn))
+        return; // taken once more on the next connection: numbers may be skipped
+    int64_t e = 0, c = 0;
+    if (!epoch || !commit || reply_integer(epoch, &e) < 0 || reply_integer(commit, &c) < 0) {
+        refuse(s, reply, "taking the store");
+        return;
+    }
+    s->epoch = e;
+    s->commit = c;
+    store_set_up(s);
+}
+
+static void on_owner(const struct redisReply *reply, void *userdata)
+{
+    struct store *s = userdata;
+    int64_t epoch = 0, commit = 0;
+    char text[200];
+    if (!reply || !redis_conn_is_up(s->conn))
+        return;
+    if (reply_count(reply) != 2) {
+        refuse(s, reply, "reading the owner");
+        return;
+    }
+    // Absent fields stay 0: the data were lost or put back to an old state.
+    (void)!reply_integer(reply_item(reply, 0), &epoch);
+    (void)!reply_integer(reply_item(reply, 1), &commit);
+    if (epoch != s->epoch)
+        (void)snprintf(text, sizeof(text),
+                       "another owner took the store: epoch is %lld, ours is %lld",
+                       (long long)epoch, (long long)s->epoch);
+    else if (commit < s->commit)
+        (void)snprintf(text, sizeof(text),
+                       "the store went back: last commit is %lld, acknowledged was %lld",
+                       (long long)commit, (long long)s->commit);
+    else {
+        store_set_up(s);
+        return;
+    }
+    store_fail(s, -ESTALE, text);
+}
+
+static void begin_ownership(struct store *s)
+{
+    char schema[16];
+    (void)snprintf(schema, sizeof(schema), "%d", STORE_SCHEMA);
+    int r = s->epoch ? redis_conn_call(s->conn, on_owner, s, "HMGET", s->meta_key, "epoch",
+                                       "commit", (const char *)NULL)
+                     : redis_conn_call(s->conn, on_taken, s, "EVAL", epoch_script, "1", s->meta_key,
+                                       schema, (const char *)NULL);
+    if (r < 0)
+        redis_conn_drop(s->conn, strerror(-r));
+}
