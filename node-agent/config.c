@@ -18,7 +18,7 @@
 // Ephemeral ports of the kernel: a task's port there could be taken by any outgoing connection.
 #define EPHEMERAL_FIRST 32768
 #define EPHEMERAL_LAST 60999
-#define DIR_MAX 63 // struct attempt_dirs; sockets and claims below them have short paths
+#define DIR_MAX 119 // struct attempt_dirs
 
 #define FIELD(name, type, member, fallback, min, max)                                              \
     {                                                                                              \

@@ -95,7 +95,9 @@ START_TEST(refusals)
             {"runtime: podman\n", "runtime"},
             {"master:\n  url: http://x\n", "master.url"},
             {"state_dir: relative\n", "state_dir"},
-            {"run_dir: /aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
+            {"run_dir: "
+             "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+             "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\n",
              "run_dir"},
             {"ports:\n  first: 30000\n  count: 5000\n", "ports"},
             {"ports:\n  first: 65000\n  count: 2000\n", "ports"},
