@@ -114,7 +114,7 @@ START_TEST(refusals)
         refused("a: @x", "needs quotes");
         refused("a: b: c", "line 1, column 5");
         refused("a: \xff", "line 1, column 4: not readable as UTF-8");
-        refused("a: 1\nb: \xc3(", "line 2, column 4: not readable as UTF-8");
+        refused("a: 1\nb: \xc3(", "line 2, column 5: not readable as UTF-8");
         refused("\xff\xfe"
                 "a",
                 "not readable as UTF-8");

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// A spec as canonical JSON: the job file again, with defaults written out and one form for
+// everything. What is none (no image, no limit) is left out; the parser reads the result back to
+// the same spec.
+#include "proto/job_spec_internal.h"
+
+#include "common/json.h"
+#include "common/units.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+// Sets and remembers a failure, so that a spec cut short by lack of memory is never stored.
+struct out {
+    bool failed;
+};
+
+static void put(struct out *o, json_t *object, const char *key, json_t *stolen)
+{
+    if (json_object_set_new_nocheck(object, key, stolen) < 0)
+        o->failed = true;
+}
+
+static void put_text(struct out *o, json_t *object, const char *key, const char *text)
+{
+    put(o, object, key, json_string_nocheck(text));
+}
+
+static void put_duration(struct out *o, json_t *object, const char *key, int64_t ms)
+{
+    char text[UNITS_TEXT_BYTES];
+    units_format_duration(ms, text);
+    put_text(o, object, key, text);
+}
+
+static json_t *command_json(struct out *o, const struct job_component *c)
+{
+    if (c->command_shell)
+        return json_string_nocheck(c->command[2]);
+    json_t *list = json_array();
+    for (char *const *p = c->command; *p; p++)
+        if (json_array_append_new(list, json_string_nocheck(*p)) < 0)
+            o->failed = true;
+    return list;
+}
+
+static json_t *resources_json(struct out *o, const struct job_component *c)
+{
+    char text[UNITS_TEXT_BYTES];
+    json_t *j = json_object();
+
+    units_format_cpu(c->resources.cpu_milli, text);
+    put_text(o, j, "cpu", c->cpu_all ? "all" : text);
+    units_format_memory(c->resources.memory, text);
+    put_text(o, j, "memory", c->memory_all ? "all" : text);
+    put(o, j, "gpu", c->gpu_all ? json_string("all") : json_integer(c->resources.gpu));
+    return j;
+}
+
+static json_t *mounts_json(struct out *o, const struct job_component *c)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < c->n_mounts; i++) {
+        json_t *m = json_object();
+        if (c->mounts[i].source)
+            put_text(o, m, "source", c->mounts[i].source);
+        put_text(o, m, "target", c->mounts[i].target);
+        if (c->mounts[i].read_only)
+            put(o, m, "read_only", json_true());
+        if (json_array_append_new(list, m) < 0)
+            o->failed = true;
+    }
+    return list;
+}
+
+static json_t *env_json(struct out *o, const struct job_component *c)
+{
+    json_t *j = json_object();
+    for (size_t i = 0; i < c->n_env; i++)
+        put_text(o, j, c->env[i].key, c->env[i].value);
+    return j;
+}
+
+static json_t *restart_json(struct out *o, const struct job_component *c)
+{
+    json_t *j = json_object();
+    put_text(o, j, "policy", restart_policy_to_string(c->restart));
+    put(o, j, "max_attempts", json_integer(c->max_attempts));
+    put_duration(o, j, "backoff", c->backoff_ms);
+    put_duration(o, j, "max_backoff", c->max_backoff_ms);
+    put_text(o, j, "scope", "task");
+    return j;
+}
+
+static json_t *stop_json(struct out *o, const struct job_component *c)
+{
+    char text[32];
+    json_t *j = json_object();
+    const char *name = c->stop_signal < 32 ? sigabbrev_np(c->stop_signal) : NULL;
+
+    (void)snprintf(text, sizeof(text), "SIG%s", name ? name : "");
+    put(o, j, "signal", name ? json_string(text) : json_integer(c->stop_signal));
+    put_duration(o, j, "grace", c->grace_ms);
+    return j;
+}
+
+static json_t *component_json(struct out *o, const struct job_component *c)
+{
+    json_t *j = json_object();
+
+    if (c->image)
+        put_text(o, j, "image", c->image);
+    if (c->command)
+        put(o, j, "command", command_json(o, c));
+    put(o, j, "num", json_integer(c->num));
+    if (c->has_resources)
+        put(o, j, "resources", resources_json(o, c));
+    if (c->n_mounts)
+        put(o, j, "mounts", mounts_json(o, c));
+    if (c->n_env)
+        put(o, j, "env", env_json(o, c));
+    put(o, j, "ports", json_integer(c->ports));
+    put_text(o, j, "network", network_mode_to_string(c->network));
+    put(o, j, "restart", restart_json(o, c));
+    put(o, j, "stop", stop_json(o, c));
+    if (c->timeout_ms)
+        put_duration(o, j, "timeout", c->timeout_ms);
+    put(o, j, "finishes_job", json_boolean(c->finishes_job));
+    return j;
+}
+
+static json_t *allocation_json(struct out *o, const struct job_spec *spec)
+{
+    json_t *j = json_object();
+    put_text(o, j, "mode", alloc_mode_to_string(spec->alloc));
+    if (spec->alloc == ALLOC_BALANCED || spec->alloc == ALLOC_COMPACTED)
+        put_text(o, j, "metric", alloc_metric_to_string(spec->metric));
+    return j;
+}
+
+json_t *job_spec_to_json(const struct job_spec *spec)
+{
+    struct out o = {false};
+    json_t *j = json_object();
+    json_t *components = json_object();
+
+    if (spec->mode != JOB_MODE_DEFAULT)
+        put_text(&o, j, "mode", job_mode_to_string(spec->mode));
+    put_text(&o, j, "name", spec->name);
+    put(&o, j, "priority", json_integer(spec->priority));
+    put(&o, j, "allocation", allocation_json(&o, spec));
+    for (size_t i = 0; i < spec->n_components; i++)
+        put(&o, components, spec->components[i].name, component_json(&o, &spec->components[i]));
+    put(&o, j, "components", components);
+    if (spec->tags)
+        put(&o, j, "tags", json_deep_copy(spec->tags));
+    if (o.failed) {
+        json_decref(j);
+        return NULL;
+    }
+    return j;
+}
