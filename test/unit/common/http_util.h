@@ -57,6 +57,16 @@ struct reply {
 
 // --- the loop ---
 
+static uv_loop_t *waiting;
+
+// Said by whatever a test may wait for: in a turn of the loop timers come before the wait for the
+// next event, which would be in vain then.
+static inline void happened(void)
+{
+    if (waiting)
+        uv_stop(waiting);
+}
+
 static inline void on_watchdog(uv_timer_t *timer)
 {
     (void)timer;
@@ -66,6 +76,7 @@ static inline void on_watchdog(uv_timer_t *timer)
 static inline void await(struct site *x, const bool *flag)
 {
     ck_assert_int_eq(uv_timer_start(&x->watchdog, on_watchdog, WAIT_MS, 0), 0);
+    waiting = &x->loop;
     while (!*flag) {
         (void)uv_run(&x->loop, UV_RUN_ONCE);
         x->turns++;
@@ -76,6 +87,7 @@ static inline void await(struct site *x, const bool *flag)
 static inline void await_count(struct site *x, const unsigned *count, unsigned least)
 {
     ck_assert_int_eq(uv_timer_start(&x->watchdog, on_watchdog, WAIT_MS, 0), 0);
+    waiting = &x->loop;
     while (*count < least) {
         (void)uv_run(&x->loop, UV_RUN_ONCE);
         x->turns++;
@@ -86,6 +98,7 @@ static inline void await_count(struct site *x, const unsigned *count, unsigned l
 static inline void on_pause(uv_timer_t *timer)
 {
     *(bool *)timer->data = true;
+    happened();
 }
 
 // Lets the loop run for a while: for tests that nothing happens.
@@ -122,6 +135,7 @@ static inline void site_gone(struct http_request *req, void *userdata)
 {
     struct site *x = userdata;
     x->gone++;
+    happened();
     if (req == x->held)
         x->held = NULL;
     if (req == x->stream)
@@ -133,6 +147,7 @@ static inline void site_drained(struct http_request *req, void *userdata)
     struct site *x = userdata;
     (void)req;
     x->drained++;
+    happened();
 }
 
 static inline int site_chunk(struct http_request *req, const char *data, size_t len, void *userdata)
@@ -201,6 +216,7 @@ static inline void site_ready(struct http_request *req, void *userdata)
     size_t len;
     const char *body = http_request_body(req, &len);
     x->ready++;
+    happened();
     if (strcmp(path, "/hold") == 0) {
         x->held = req;
     } else if (strcmp(path, "/stream") == 0) {
@@ -313,6 +329,7 @@ static inline void on_reply(const struct http_result *r, void *userdata)
     struct reply *reply = userdata;
     ck_assert(!reply->done);
     reply->done = true;
+    happened();
     reply->error = r->error;
     reply->status = r->status;
     (void)snprintf(reply->text, sizeof(reply->text), "%s", r->error ? r->err.text : "");
@@ -393,6 +410,7 @@ static const struct http_server_options site_defaults = {.body_limit = 65536,
 static inline void site_closed(void *userdata)
 {
     ((struct site *)userdata)->closed = true;
+    happened();
 }
 
 static inline void site_close_server(struct site *x)
@@ -416,6 +434,7 @@ static inline void site_stop(struct site *x)
     (void)uv_run(&x->loop, UV_RUN_DEFAULT);
     ck_assert_uint_eq(x->clients_open, 0);
     ck_assert_int_eq(uv_loop_close(&x->loop), 0);
+    waiting = NULL;
     ck_assert_int_ne(access(x->path, F_OK), 0);
     identity_free(&x->ca);
     identity_free(&x->server_id);
@@ -439,23 +458,24 @@ static inline void on_raw_closed(uv_handle_t *handle)
     struct raw *r = handle->data;
     (void)close(r->fd);
     r->closed = true;
+    happened();
 }
 
 static inline void on_raw(uv_poll_t *poll, int status, int events)
 {
     struct raw *r = poll->data;
     char buffer[4096];
-    (void)status, (void)events;
-    ssize_t n = recv(r->fd, buffer, sizeof(buffer), MSG_DONTWAIT);
-    if (n > 0) {
+    ssize_t n;
+    (void)events;
+    // After an error libuv has stopped polling: all that is left is read now.
+    while ((n = recv(r->fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0) {
         r->got.body = realloc(r->got.body, r->got.len + (size_t)n + 1);
         memcpy(r->got.body + r->got.len, buffer, (size_t)n);
         r->got.len += (size_t)n;
         r->got.body[r->got.len] = '\0';
         r->some = true;
-        return;
     }
-    if (n < 0 && errno == EAGAIN)
+    if (n < 0 && errno == EAGAIN && status == 0)
         return;
     r->got.done = true;
     (void)uv_poll_stop(poll);

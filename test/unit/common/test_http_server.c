@@ -209,6 +209,7 @@ static int on_chunk(const char *data, size_t len, void *userdata)
     (void)data, (void)userdata;
     streamed_in += len;
     pieces++;
+    happened();
     return 0;
 }
 
@@ -337,7 +338,7 @@ START_TEST(pipelining_and_bad_requests)
         raw_end(x, &raw);
         char *long_header = malloc(40000);
         memset(long_header, 'x', 40000);
-        memcpy(long_header, "GET / HTTP/1.1\r\nHost: x\r\nX: ", 29);
+        memcpy(long_header, "GET / HTTP/1.1\r\nHost: x\r\nX: ", 28);
         long_header[39999] = '\0';
         raw_open(x, &raw, false);
         raw_send(&raw, long_header);
