@@ -216,7 +216,8 @@ static int report_transport(const struct cli *cli, const char *what, int r, cons
                            ? "`meadow up` starts it again; its log is log/master.log there"
                            : "is the master running there? see its log";
     return cli_failf(CLI_UNREACHABLE, what, todo, "the master at %s (%s) does not answer: %.300s",
-                     url, api_origin(cli->api), e->text);
+                     url, api_origin(cli->api),
+                     r == -ECONNREFUSED ? "nothing listens there" : e->text);
 }
 
 static const char *advice(int status)

@@ -88,7 +88,7 @@ int job_file_parse(const char *text, size_t len, bool json, json_t **ret, struct
     if (r < 0 || json)
         return r;
     *ret = with_sources(doc, yaml_root(doc));
-    yaml_free(doc);
+    yaml_doc_free(doc);
     return *ret ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
 

@@ -129,6 +129,9 @@ static void print_line(const struct log_print *p, const json_t *line)
         (void)fwrite(text, 1, len, p->options.to);
     else if (base64)
         put_base64(p, base64);
+    else
+        (void)fprintf(p->options.to, "[meadow: %lld bytes lost here]",
+                      (long long)json_opt_i64(line, "gap", 0));
     (void)fputc('\n', p->options.to);
 }
 
