@@ -31,7 +31,8 @@ void task_set_state(struct cluster *c, struct task *t, enum task_state s, const 
 {
     struct job *j = t->job;
     bool same = t->state == s;
-    (void)snprintf(t->reason, sizeof(t->reason), "%s", reason);
+    if (reason != t->reason) // it may be the reason that it has
+        (void)snprintf(t->reason, sizeof(t->reason), "%s", reason);
     task_dirty(c, t);
     if (same)
         return;
