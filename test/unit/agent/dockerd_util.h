@@ -5,6 +5,8 @@
 
 #include "test/unit/agent/init_util.h"
 
+#include "common/err.h"
+
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -19,7 +21,7 @@ struct dockerd {
 static struct dockerd dockerd;
 
 // Runs a shell command; its exit code. The output goes to `out` when given.
-UNUSED static int shell(char *out, size_t size, const char *fmt, ...)
+UNUSED PRINTF_LIKE(3, 4) static int shell(char *out, size_t size, const char *fmt, ...)
 {
     char command[2048];
     va_list ap;
@@ -78,41 +80,31 @@ UNUSED static void dockerd_spawn(void)
     (void)engine_call(text, sizeof(text), "GET", "/_ping");
 }
 
-UNUSED static bool make_image(void)
+// One image from the tree in img.tar; `changes` is a URL-encoded Dockerfile line, or "".
+static bool import_image(const char *name, const char *changes)
 {
     char out[1024];
     return shell(out, sizeof(out),
-                 "cd %s && mkdir -p img/bin img/tmp && cp /bin/busybox img/bin/ && for a in sh cat "
-                 "echo sleep head tail env "
-                 "touch kill true setsid hostname ls; do ln -sf busybox img/bin/$a; done && tar -C "
-                 "img -c . > img.tar && "
-                 "curl -sS --unix-socket s -X POST --data-binary @img.tar -H 'Content-Type: "
+                 "curl -sS --unix-socket %s -X POST --data-binary @%s/img.tar -H 'Content-Type: "
                  "application/x-tar' "
-                 "'http://e/images/create?fromSrc=-&repo=meadow-test&tag=1' && "
-                 "curl -sS --unix-socket s -X POST --data-binary @img.tar -H 'Content-Type: "
-                 "application/x-tar' "
-                 "'http://e/images/"
-                 "create?fromSrc=-&repo=meadow-own&tag=1&changes=ENTRYPOINT%%20%%5B%%22/bin/"
-                 "sh%%22,%%22-c%%22%%5D&"
-                 "changes=CMD%%20%%5B%%22echo%%20the%%20image%%22%%5D'",
-                 dockerd.dir) == 0 &&
+                 "'http://e/images/create?fromSrc=-&repo=%s&tag=1%s'",
+                 dockerd.socket, dockerd.dir, name, changes) == 0 &&
            strstr(out, "sha256:");
 }
 
-// False (and a message) when containers cannot be tested here.
-UNUSED static bool dockerd_start(void)
+UNUSED static bool make_images(void)
 {
-    if (geteuid() != 0 ||
-        shell(NULL, 0, "command -v dockerd curl >/dev/null && test -x /bin/busybox") != 0) {
-        printf("skipped: containers (needs root, dockerd, curl and busybox)\n");
-        return false;
-    }
-    (void)snprintf(dockerd.dir, sizeof(dockerd.dir), "/tmp/meadow-test-XXXXXX");
-    if (!mkdtemp(dockerd.dir))
-        return false;
-    (void)snprintf(dockerd.socket, sizeof(dockerd.socket), "%s/s", dockerd.dir);
-    dockerd_spawn();
-    return make_image();
+    return shell(NULL, 0,
+                 "cd %s && mkdir -p img/bin img/tmp && cp /bin/busybox img/bin/ && for a in sh cat "
+                 "echo sleep head "
+                 "tail env touch id kill true setsid hostname ls; do ln -sf busybox img/bin/$a; "
+                 "done && "
+                 "tar -C img -c . > img.tar",
+                 dockerd.dir) == 0 &&
+           import_image("meadow-test", "") && import_image("meadow-user", "&changes=USER%201234") &&
+           import_image("meadow-own",
+                        "&changes=ENTRYPOINT%20%5B%22/bin/"
+                        "sh%22,%22-c%22%5D&changes=CMD%20%5B%22echo%20the%20image%22%5D");
 }
 
 UNUSED static void dockerd_stop(void)
@@ -135,4 +127,24 @@ UNUSED static void dockerd_stop(void)
         "for m in $(grep -F ' %s/' /proc/mounts | cut -d' ' -f2 | sort -r); do umount -l $m; done",
         dockerd.dir);
     remove_folder(dockerd.dir);
+}
+
+// False (and a message) when containers cannot be tested here.
+UNUSED static bool dockerd_start(void)
+{
+    if (geteuid() != 0 ||
+        shell(NULL, 0, "command -v dockerd curl >/dev/null && test -x /bin/busybox") != 0) {
+        printf("skipped: containers (needs root, dockerd, curl and busybox)\n");
+        return false;
+    }
+    (void)snprintf(dockerd.dir, sizeof(dockerd.dir), "/tmp/meadow-test-XXXXXX");
+    if (!mkdtemp(dockerd.dir))
+        return false;
+    (void)snprintf(dockerd.socket, sizeof(dockerd.socket), "%s/s", dockerd.dir);
+    dockerd_spawn();
+    if (make_images())
+        return true;
+    printf("failed: no test image could be made\n");
+    dockerd_stop();
+    exit(1);
 }

@@ -81,6 +81,7 @@ START_TEST(endless_line_is_cut)
         init_start_sh(&run, "--log-limit 80000", "head -c 1000000 /dev/zero");
         ck_assert_int_eq(init_wait(&run), 0);
         cleanup_free char *got = read_stream(run.dir, "stdout", &len, &offset);
+        ck_assert(got[len - 1] == 0);
         ck_assert_uint_eq(offset + len, 1000000);
         ck_assert_uint_le(len, 80000);
         ck_assert_uint_ge(segments(run.dir, "stdout", names), 7);

@@ -1,84 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The Docker runtime against a real engine: start to end, limits, labels, images, stop in every
-// phase, adoption, somebody else's hands on the containers, and an engine that goes away and comes
-// back.
-#include "test/unit/agent/dockerd_util.h"
-#include "test/unit/agent/runtime_util.h"
+// The Docker runtime against a real engine: start to end, limits, labels, images, and stop in every
+// phase.
+#include "test/unit/agent/docker_bench.h"
 
 #include <netinet/in.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-
-static char node_id[32];
-
-static void open_runtime(void)
-{
-    struct err e;
-    ck_assert_msg(runtime_docker_new(&bench.o, &bench.rt, &e) == 0, "%s", e.text);
-    (void)wait_for(SEEN_ENGINE, "");
-    (void)wait_for(SEEN_LISTED, "");
-}
-
-static void setup_closed(void)
-{
-    bench_init();
-    (void)snprintf(node_id, sizeof(node_id), "n%d", (int)getpid());
-    bench.o.node_id = node_id;
-    bench.o.docker_socket = dockerd.socket;
-}
-
-static void setup(void)
-{
-    setup_closed();
-    open_runtime();
-    ck_assert(last(SEEN_ENGINE, "")->status.has_exit);
-}
-
-static size_t containers(void)
-{
-    static char out[1 << 20];
-    char path[256];
-    size_t n = 0;
-    (void)snprintf(path, sizeof(path),
-                   "/containers/json?all=1&filters={%%22label%%22:[%%22io.meadow.node=%s%%22]}",
-                   node_id);
-    ck_assert_int_eq(engine_call(out, sizeof(out), "GET", path), 0);
-    for (const char *p = out; (p = strstr(p, "\"Id\":")); p++)
-        n++;
-    return n;
-}
-
-static void teardown(void)
-{
-    bench_end();
-    (void)shell(
-        NULL, 0,
-        "for c in $(curl -sS -g --unix-socket %s "
-        "'http://e/containers/json?all=1&filters={%%22label%%22:[%%22io.meadow.node=%s%%22]}' | "
-        "grep -o '\"Id\":\"[0-9a-f]*' | "
-        "cut -c7-); do curl -sS --unix-socket %s -X DELETE \"http://e/containers/$c?force=1\"; "
-        "done",
-        dockerd.socket, node_id, dockerd.socket);
-}
-
-static struct attempt_spec *image_spec(const char *id, const char *script)
-{
-    struct attempt_spec *s = make_spec(id, script);
-    s->image = strdup(TEST_IMAGE);
-    s->network = NETWORK_HOST;
-    return s;
-}
-
-static void start_image(const char *id, const char *script)
-{
-    start_spec(image_spec(id, script));
-}
-
-static void remove_and_wait(const char *id)
-{
-    bench.rt->ops->remove(bench.rt, id);
-    (void)wait_for(SEEN_REMOVED, id);
-}
 
 START_TEST(runs_ends_and_is_removed)
     {
@@ -163,6 +89,21 @@ START_TEST(own_name_resolves_to_the_nodes_address)
         cleanup_free char *text = output_of(A1, "stdout");
         ck_assert_msg(strncmp(text, "node-1\n", 7) == 0, "%s", text);
         ck_assert_ptr_nonnull(strstr(text, "10.1.2.3\tnode-1\n"));
+        remove_and_wait(A1);
+    }
+END_TEST
+
+// Init runs as the image's user too, and must be able to write its records.
+START_TEST(image_with_a_user)
+    {
+        struct attempt_spec *s = image_spec(A1, "id -u; exit 6");
+        free(s->image);
+        s->image = strdup("meadow-user:1");
+        start_spec(s);
+        const struct attempt_status *st = wait_for(SEEN_ENDED, A1);
+        ck_assert_msg(st->exit_code == 6, "%s", st->reason);
+        cleanup_free char *text = output_of(A1, "stdout");
+        ck_assert_str_eq(text, "1234\n");
         remove_and_wait(A1);
     }
 END_TEST
@@ -316,86 +257,6 @@ START_TEST(remove_while_running)
     }
 END_TEST
 
-START_TEST(killed_from_outside_is_unknown)
-    {
-        char path[256], out[256];
-        start_image(A1, "sleep 1000");
-        const struct attempt_status *s = wait_for(SEEN_STARTED, A1);
-        (void)snprintf(path, sizeof(path), "/containers/%s/kill", s->container_id);
-        ck_assert_int_eq(engine_call(out, sizeof(out), "POST", path), 0);
-        s = wait_for(SEEN_ENDED, A1);
-        ck_assert_int_eq(s->cause, CAUSE_UNKNOWN);
-        ck_assert_int_eq(s->exit_code, 137);
-        remove_and_wait(A1);
-    }
-END_TEST
-
-START_TEST(stopped_or_removed_from_outside_is_unknown)
-    {
-        char path[256], out[256];
-        start_image(A1, "sleep 1000");
-        start_image(A2, "sleep 1000");
-        (void)wait_for(SEEN_STARTED, A1);
-        (void)wait_for(SEEN_STARTED, A2);
-        (void)snprintf(path, sizeof(path), "/containers/%s/stop",
-                       last(SEEN_STARTED, A1)->status.container_id);
-        ck_assert_int_eq(engine_call(out, sizeof(out), "POST", path), 0);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_UNKNOWN);
-        (void)snprintf(path, sizeof(path), "/containers/%s?force=1",
-                       last(SEEN_STARTED, A2)->status.container_id);
-        ck_assert_int_eq(engine_call(out, sizeof(out), "DELETE", path), 0);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, A2)->cause, CAUSE_UNKNOWN);
-        remove_and_wait(A1);
-        remove_and_wait(A2);
-    }
-END_TEST
-
-START_TEST(adopted_by_the_next_agent)
-    {
-        char container[72];
-        start_image(A1, "sleep 1000");
-        start_image(A2, "exit 5");
-        (void)wait_for(SEEN_STARTED, A1);
-        (void)wait_for(SEEN_ENDED, A2);
-        (void)snprintf(container, sizeof(container), "%s",
-                       last(SEEN_STARTED, A1)->status.container_id);
-        bench_close_runtime();
-        open_runtime();
-        ck_assert_uint_eq(bench.n_listed, 2);
-        for (size_t i = 0; i < 2; i++) {
-            const struct attempt_status *s = &bench.listed[i].status;
-            bool first = strcmp(s->id, A1) == 0;
-            ck_assert_int_eq(s->state, first ? ATTEMPT_RUNNING : ATTEMPT_ENDED);
-            ck_assert(!first || strcmp(s->container_id, container) == 0);
-            ck_assert(first || s->exit_code == 5);
-        }
-        struct attempt_spec *spec;
-        struct err e;
-        ck_assert_int_eq(attempt_claim_read(&bench.o.dirs, A1, &spec, &e), 0);
-        start_spec(spec);
-        (void)wait_for(SEEN_STARTED, A1);
-        ck_assert_uint_eq(containers(), 2);
-        bench.rt->ops->stop(bench.rt, A1, -1);
-        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_STOPPED);
-        remove_and_wait(A1);
-        remove_and_wait(A2);
-        ck_assert_uint_eq(containers(), 0);
-    }
-END_TEST
-
-START_TEST(others_are_left_alone)
-    {
-        start_image(A1, "sleep 1000");
-        (void)wait_for(SEEN_STARTED, A1);
-        bench_close_runtime();
-        bench.o.node_id = "nother";
-        open_runtime();
-        ck_assert_uint_eq(count(SEEN_ENDED, ""), 0);
-        bench_close_runtime();
-        ck_assert_uint_eq(containers(), 1);
-    }
-END_TEST
-
 START_TEST(twenty_at_once)
     {
         char id[ATTEMPT_ID_BYTES];
@@ -414,83 +275,25 @@ START_TEST(twenty_at_once)
     }
 END_TEST
 
-START_TEST(no_engine)
-    {
-        setup_closed();
-        bench.o.docker_socket = "/nowhere/docker.sock";
-        struct err e;
-        ck_assert_int_eq(runtime_docker_new(&bench.o, &bench.rt, &e), 0);
-        const struct attempt_status *s = wait_for(SEEN_ENGINE, "");
-        ck_assert(!s->has_exit);
-        ck_assert_uint_gt(strlen(s->reason), 5);
-        run_for(700); // tries again, and says no more
-        ck_assert_uint_eq(count(SEEN_ENGINE, ""), 1);
-        start_image(A1, "true");
-        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_ENGINE);
-        bench_end();
-    }
-END_TEST
-
-// The last one: it replaces the engine.
-START_TEST(engine_goes_and_comes_back)
-    {
-        start_image(A1, "sleep 1000");
-        (void)wait_for(SEEN_STARTED, A1);
-        ck_assert_int_eq(kill(dockerd.pid, SIGKILL), 0);
-        wait_count(SEEN_ENGINE, "", 2, 20000);
-        ck_assert(!last(SEEN_ENGINE, "")->status.has_exit);
-        dockerd_spawn(); // kills what ran, as it was not told to keep it
-        wait_count(SEEN_ENGINE, "", 3, 30000);
-        ck_assert(last(SEEN_ENGINE, "")->status.has_exit);
-        (void)wait_for(SEEN_ENDED, A1);
-        start_image(A2, "exit 4");
-        ck_assert_int_eq(wait_for(SEEN_ENDED, A2)->exit_code, 4);
-        remove_and_wait(A1);
-        remove_and_wait(A2);
-        ck_assert_uint_eq(containers(), 0);
-    }
-END_TEST
-
 int main(void)
 {
-    Suite *s = suite_create("runtime_docker");
-    TCase *alone = tcase_create("no engine"), *t = tcase_create("docker");
-    tcase_add_test(alone, no_engine);
-    suite_add_tcase(s, alone);
-    // A replaced engine must not become nobody's child.
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    bool containers_too = dockerd_start();
-    if (containers_too) {
-        tcase_add_checked_fixture(t, setup, teardown);
-        tcase_set_timeout(t, 90);
-        tcase_add_test(t, runs_ends_and_is_removed);
-        tcase_add_test(t, limits_labels_and_mounts_reach_the_container);
-        tcase_add_test(t, usage_is_told);
-        tcase_add_test(t, own_name_resolves_to_the_nodes_address);
-        tcase_add_test(t, image_runs_its_own_command);
-        tcase_add_test(t, no_command_anywhere);
-        tcase_add_test(t, missing_command);
-        tcase_add_test(t, missing_mount_source);
-        tcase_add_test(t, memory_kill_is_told);
-        tcase_add_test(t, missing_image);
-        tcase_add_test(t, stop_during_pull);
-        tcase_add_test(t, stop_during_create);
-        tcase_add_test(t, stop_during_start);
-        tcase_add_test(t, stop_while_running_twice_and_with_grace);
-        tcase_add_test(t, remove_while_running);
-        tcase_add_test(t, killed_from_outside_is_unknown);
-        tcase_add_test(t, stopped_or_removed_from_outside_is_unknown);
-        tcase_add_test(t, adopted_by_the_next_agent);
-        tcase_add_test(t, others_are_left_alone);
-        tcase_add_test(t, twenty_at_once);
-        tcase_add_test(t, engine_goes_and_comes_back);
-        suite_add_tcase(s, t);
-    }
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    if (containers_too)
-        dockerd_stop();
-    return failed != 0;
+    TCase *t = tcase_create("docker");
+    tcase_add_test(t, runs_ends_and_is_removed);
+    tcase_add_test(t, limits_labels_and_mounts_reach_the_container);
+    tcase_add_test(t, usage_is_told);
+    tcase_add_test(t, image_with_a_user);
+    tcase_add_test(t, own_name_resolves_to_the_nodes_address);
+    tcase_add_test(t, image_runs_its_own_command);
+    tcase_add_test(t, no_command_anywhere);
+    tcase_add_test(t, missing_command);
+    tcase_add_test(t, missing_mount_source);
+    tcase_add_test(t, memory_kill_is_told);
+    tcase_add_test(t, missing_image);
+    tcase_add_test(t, stop_during_pull);
+    tcase_add_test(t, stop_during_create);
+    tcase_add_test(t, stop_during_start);
+    tcase_add_test(t, stop_while_running_twice_and_with_grace);
+    tcase_add_test(t, remove_while_running);
+    tcase_add_test(t, twenty_at_once);
+    return run_docker_suite("runtime_docker", t, NULL);
 }
