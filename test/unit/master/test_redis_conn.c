@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+// The connection against a server that says what the test wants: loading, stalling, dying, odd
+// answers.
+#include "master/store/redis_conn.h"
+
+#include "test/unit/master/store_fixture.h"
+
+#include <errno.h>
+
+struct fake { // a server that answers each read of a client with the next of its texts
+    struct place *place;
+    uv_pipe_t listener;
+    uv_pipe_t *client;
+    const char *const *script; // "" = say nothing, "!" = hang up; the last one is repeated
+    int accepted, reads;
+};
+
+struct watch {
+    int up, down, replies, unknown, closed;
+    char reason[200];
+    char last[200];
+    int64_t number;
+};
+
+static void on_client_closed(uv_handle_t *handle)
+{
+    free(handle);
+}
+
+static void hang_up(struct fake *f)
+{
+    if (f->client)
+        uv_close((uv_handle_t *)f->client, on_client_closed);
+    f->client = NULL;
+}
+
+static void give_buffer(uv_handle_t *handle, size_t size, uv_buf_t *buf)
+{
+    static char space[65536];
+    (void)handle;
+    (void)size;
+    *buf = uv_buf_init(space, sizeof(space));
+}
+
+static void on_request(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct fake *f = stream->data;
+    (void)buf;
+    if (n <= 0) {
+        hang_up(f);
+        return;
+    }
+    const char *answer = f->script[f->reads];
+    if (f->script[f->reads + 1])
+        f->reads++;
+    if (strcmp(answer, "!") == 0) {
+        hang_up(f);
+        return;
+    }
+    uv_buf_t out = uv_buf_init((char *)(uintptr_t)answer, (unsigned)strlen(answer));
+    if (out.len > 0)
+        ck_assert_int_eq(uv_try_write(stream, &out, 1), (int)out.len);
+}
+
+static void on_accept(uv_stream_t *listener, int status)
+{
+    struct fake *f = listener->data;
+    ck_assert_int_eq(status, 0);
+    hang_up(f);
+    f->client = calloc(1, sizeof(*f->client));
+    ck_assert_int_eq(uv_pipe_init(listener->loop, f->client, 0), 0);
+    f->client->data = f;
+    ck_assert_int_eq(uv_accept(listener, (uv_stream_t *)f->client), 0);
+    ck_assert_int_eq(uv_read_start((uv_stream_t *)f->client, give_buffer, on_request), 0);
+    f->accepted++;
+}
+
+static void fake_start(struct fake *f, struct place *p, const char *const *script)
+{
+    *f = (struct fake){.place = p, .script = script};
+    ck_assert_int_eq(uv_pipe_init(&p->loop, &f->listener, 0), 0);
+    f->listener.data = f;
+    ck_assert_int_eq(uv_pipe_bind(&f->listener, p->socket), 0);
+    ck_assert_int_eq(uv_listen((uv_stream_t *)&f->listener, 8, on_accept), 0);
+}
+
+static void fake_stop(struct fake *f)
+{
+    hang_up(f);
+    uv_close((uv_handle_t *)&f->listener, NULL);
+}
+
+static void on_up(void *userdata)
+{
+    ((struct watch *)userdata)->up++;
+}
+
+static void on_down(const char *reason, void *userdata)
+{
+    struct watch *w = userdata;
+    w->down++;
+    (void)snprintf(w->reason, sizeof(w->reason), "%s", reason);
+}
+
+static void on_reply(const struct redisReply *r, void *userdata)
+{
+    struct watch *w = userdata;
+    if (!r) {
+        w->unknown++;
+        return;
+    }
+    w->replies++;
+    (void)snprintf(w->last, sizeof(w->last), "%s", reply_text(r, NULL));
+    w->number = -1;
+    if (reply_integer(r, &w->number) < 0)
+        w->number = -1;
+}
+
+static struct redis_conn *conn_of(struct place *p, struct watch *w)
+{
+    const struct redis_conn_options o = {.loop = &p->loop,
+                                         .path = p->socket,
+                                         .timeout_ms = 150,
+                                         .up = on_up,
+                                         .down = on_down,
+                                         .userdata = w};
+    struct redis_conn *c;
+    ck_assert_int_eq(redis_conn_new(&o, &c, NULL), 0);
+    return c;
+}
+
+static int say(struct redis_conn *c, struct watch *w)
+{
+    return redis_conn_call(c, on_reply, w, "SAY", "x", (const char *)NULL);
+}
+
+static void end(struct place *p, struct redis_conn *c, struct watch *w)
+{
+    redis_conn_close(c, count, &w->closed);
+    run_until(&p->loop, &w->closed, 1);
+}
+
+START_TEST(up_only_when_the_server_has_loaded)
+    {
+        static const char *const script[] = {"-LOADING Redis is loading\r\n",
+                                             "-LOADING Redis is loading\r\n",
+                                             "+PONG\r\n",
+                                             ":42\r\n",
+                                             "$2\r\n17\r\n",
+                                             "-ERR no\r\n",
+                                             NULL};
+        struct place p;
+        struct fake f;
+        struct watch w = {0};
+        place_make(&p);
+        fake_start(&f, &p, script);
+        struct redis_conn *c = conn_of(&p, &w);
+        ck_assert_int_eq(say(c, &w), -ENOTCONN);
+        redis_conn_start(c);
+        redis_conn_start(c);
+        run_until(&p.loop, &w.up, 1);
+        ck_assert_int_eq(f.accepted, 1);
+        for (int i = 1; i <= 3; i++) {
+            ck_assert_int_eq(say(c, &w), 0);
+            run_until(&p.loop, &w.replies, i);
+            ck_assert_int_eq(w.number, i == 1 ? 42 : i == 2 ? 17 : -1);
+        }
+        ck_assert_str_eq(w.last, "ERR no");
+        end(&p, c, &w);
+        ck_assert_int_eq(w.down, 0); // closing is no event
+        fake_stop(&f);
+        place_drop(&p);
+    }
+END_TEST
+
+START_TEST(waits_for_a_server_to_appear)
+    {
+        static const char *const script[] = {"+PONG\r\n", NULL};
+        struct place p;
+        struct fake f;
+        struct watch w = {0};
+        place_make(&p);
+        struct redis_conn *c = conn_of(&p, &w);
+        redis_conn_start(c);
+        for (int i = 0; i < 4; i++)
+            (void)uv_run(&p.loop, UV_RUN_ONCE);
+        ck_assert_int_eq(w.up, 0);
+        ck_assert_ptr_nonnull(strstr(redis_conn_reason(c), "No such file"));
+        fake_start(&f, &p, script);
+        run_until(&p.loop, &w.up, 1);
+        end(&p, c, &w);
+        fake_stop(&f);
+        place_drop(&p);
+    }
+END_TEST
+
+START_TEST(a_stall_ends_the_connection_and_every_command)
+    {
+        static const char *const script[] = {"+PONG\r\n", "", NULL};
+        static const char *const again[] = {"+PONG\r\n", NULL};
+        struct place p;
+        struct fake f;
+        struct watch w = {0};
+        place_make(&p);
+        fake_start(&f, &p, script);
+        struct redis_conn *c = conn_of(&p, &w);
+        redis_conn_start(c);
+        run_until(&p.loop, &w.up, 1);
+        for (int i = 0; i < 5; i++)
+            ck_assert_int_eq(say(c, &w), 0);
+        run_until(&p.loop, &w.down, 1);
+        ck_assert_int_eq(w.unknown, 5);
+        ck_assert_ptr_nonnull(strstr(w.reason, "150 ms"));
+        ck_assert(!redis_conn_is_up(c));
+        f.script = again;
+        f.reads = 0;
+        run_until(&p.loop, &w.up, 2);
+        ck_assert_int_eq(say(c, &w), 0);
+        run_until(&p.loop, &w.replies, 1);
+        end(&p, c, &w);
+        fake_stop(&f);
+        place_drop(&p);
+    }
+END_TEST
+
+START_TEST(a_hang_up_ends_every_command)
+    {
+        static const char *const script[] = {"+PONG\r\n", "!", NULL};
+        struct place p;
+        struct fake f;
+        struct watch w = {0};
+        place_make(&p);
+        fake_start(&f, &p, script);
+        struct redis_conn *c = conn_of(&p, &w);
+        redis_conn_start(c);
+        run_until(&p.loop, &w.up, 1);
+        ck_assert_int_eq(say(c, &w), 0);
+        ck_assert_int_eq(say(c, &w), 0);
+        run_until(&p.loop, &w.down, 1);
+        ck_assert_int_eq(w.unknown, 2);
+        redis_conn_stop(c);
+        ck_assert_int_eq(w.down, 1); // it was down already
+        end(&p, c, &w);
+        fake_stop(&f);
+        place_drop(&p);
+    }
+END_TEST
+
+// Drops the connection from inside a reply, with others pending.
+static void on_drop(const struct redisReply *r, void *userdata)
+{
+    struct redis_conn *c = userdata;
+    if (r)
+        redis_conn_drop(c, "enough");
+}
+
+START_TEST(dropped_from_inside_a_reply)
+    {
+        static const char *const script[] = {"+PONG\r\n", "+A\r\n+B\r\n+C\r\n", NULL};
+        struct place p;
+        struct fake f;
+        struct watch w = {0};
+        place_make(&p);
+        fake_start(&f, &p, script);
+        struct redis_conn *c = conn_of(&p, &w);
+        redis_conn_start(c);
+        run_until(&p.loop, &w.up, 1);
+        ck_assert_int_eq(redis_conn_call(c, on_drop, c, "X", (const char *)NULL), 0);
+        ck_assert_int_eq(say(c, &w), 0);
+        ck_assert_int_eq(say(c, &w), 0);
+        run_until(&p.loop, &w.down, 1);
+        ck_assert_int_eq(w.unknown, 2);
+        ck_assert_int_eq(w.replies, 0);
+        ck_assert_str_eq(w.reason, "enough");
+        redis_conn_stop(c);
+        end(&p, c, &w);
+        fake_stop(&f);
+        place_drop(&p);
+    }
+END_TEST
+
+START_TEST(closed_with_commands_pending)
+    {
+        static const char *const script[] = {"+PONG\r\n", "", NULL};
+        struct place p;
+        struct fake f;
+        struct watch w = {0};
+        place_make(&p);
+        fake_start(&f, &p, script);
+        struct redis_conn *c = conn_of(&p, &w);
+        redis_conn_start(c);
+        run_until(&p.loop, &w.up, 1);
+        ck_assert_int_eq(say(c, &w), 0);
+        end(&p, c, &w);
+        ck_assert_int_eq(w.unknown, 1);
+        ck_assert_int_eq(w.down, 0);
+        fake_stop(&f);
+        place_drop(&p);
+    }
+END_TEST
+
+START_TEST(a_path_that_is_too_long)
+    {
+        char path[200];
+        struct redis_conn *c;
+        struct err e = {""};
+        memset(path, 'x', sizeof(path) - 1);
+        path[sizeof(path) - 1] = '\0';
+        const struct redis_conn_options o = {
+            .loop = uv_default_loop(), .path = path, .up = on_up, .down = on_down};
+        ck_assert_int_eq(redis_conn_new(&o, &c, &e), -ENAMETOOLONG);
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("redis_conn");
+    TCase *all = tcase_create("all");
+    tcase_set_timeout(all, 30);
+    tcase_add_test(all, up_only_when_the_server_has_loaded);
+    tcase_add_test(all, waits_for_a_server_to_appear);
+    tcase_add_test(all, a_stall_ends_the_connection_and_every_command);
+    tcase_add_test(all, a_hang_up_ends_every_command);
+    tcase_add_test(all, dropped_from_inside_a_reply);
+    tcase_add_test(all, closed_with_commands_pending);
+    tcase_add_test(all, a_path_that_is_too_long);
+    suite_add_tcase(suite, all);
+    return run_suite(suite);
+}
