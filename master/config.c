@@ -41,7 +41,8 @@ int master_config_load(const char *path, struct master_config *ret, struct err *
     if (r < 0)
         return r;
     if (log_level_from_string(c.log_level, &level) < 0) {
-        r = err_set(e, -EINVAL, "log_level: expected error, warn, info or debug, found \"%.40s\"", c.log_level);
+        r = err_set(e, -EINVAL, "log_level: expected error, warn, info or debug, found \"%.40s\"",
+                    c.log_level);
         master_config_free(&c);
         return r;
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// /etc/meadow/master.yml: every field, its default and bounds (the table in config.c; deploy/master.yml.sample says what they mean).
+// /etc/meadow/master.yml: every field, its default and bounds (the table in config.c;
+// deploy/master.yml.sample says what they mean).
 #pragma once
 
 #include "common/err.h"
@@ -13,18 +14,18 @@ struct master_config {
     char *shared_data;
     char *listen_address;
     int64_t listen_port;
-    char *socket_group;      // group of the admin socket; NULL = unchanged
-    char *advertise;         // host that others use to reach the API; NULL = listen address or host name
-    char **names;            // further names and addresses of the server certificate
+    char *socket_group; // group of the admin socket; NULL = unchanged
+    char *advertise;    // host that others use to reach the API; NULL = listen address or host name
+    char **names;       // further names and addresses of the server certificate
     char *pid_file;
     char *redis_server;
     char *redis_pid_file;
     char *redis_log;
     int64_t sync_interval_ms;
     int64_t lease_ms;
-    int64_t default_cpu;     // millicores
-    int64_t default_memory;  // bytes
-    int64_t log_limit;       // bytes per stream, on node and master
+    int64_t default_cpu;    // millicores
+    int64_t default_memory; // bytes
+    int64_t log_limit;      // bytes per stream, on node and master
     int64_t max_connections;
     char *log_level;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster's identity files. The id is written last: without it the rest is made anew (nothing can have been signed with it), with it
-// everything must be there.
+// The cluster's identity files. The id is written last: without it the rest is made anew (nothing
+// can have been signed with it), with it everything must be there.
 #include "master/identity.h"
 
 #include "common/atomic_file.h"
@@ -71,10 +71,13 @@ static int load(const struct files *f, struct identity *i, struct err *e)
         r = atomic_file_read(f->ca_key, FILE_LIMIT, &i->ca_key, NULL, e);
     if (r == 0)
         r = atomic_file_read(f->server_key, FILE_LIMIT, &i->server_key, NULL, e);
-    return r == -ENOENT ? err_wrap(e, -EPROTO, "the cluster's identity is incomplete; restore it from a backup") : r;
+    return r == -ENOENT ? err_wrap(e, -EPROTO,
+                                   "the cluster's identity is incomplete; restore it from a backup")
+                        : r;
 }
 
-int identity_open(const char *data_dir, const char *const *names, struct identity *ret, struct err *e)
+int identity_open(const char *data_dir, const char *const *names, struct identity *ret,
+                  struct err *e)
 {
     struct files f;
     struct identity i = {0};
@@ -86,7 +89,8 @@ int identity_open(const char *data_dir, const char *const *names, struct identit
             r = load(&f, &i, e);
     }
     if (r == 0)
-        r = pki_server_cert(i.ca_cert, i.ca_key, i.server_key, names, SERVER_DAYS, &i.server_cert, e);
+        r = pki_server_cert(i.ca_cert, i.ca_key, i.server_key, names, SERVER_DAYS, &i.server_cert,
+                            e);
     if (r < 0) {
         identity_free(&i);
         return r;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What makes a cluster this cluster: its id, its CA, the server's key and certificate. Made at first start, kept in DATA/identity (0600).
+// What makes a cluster this cluster: its id, its CA, the server's key and certificate. Made at
+// first start, kept in DATA/identity (0600).
 #pragma once
 
 #include "common/err.h"
@@ -11,7 +12,9 @@ struct identity {
     char *server_cert, *server_key; // PEM
 };
 
-// Loads it, or makes it durably when there is none. The server certificate is issued anew at each start for `names` (NULL-terminated).
-// A half-written identity is an error that names the file; nothing is replaced.
-int identity_open(const char *data_dir, const char *const *names, struct identity *ret, struct err *e) WARN_UNUSED;
+// Loads it, or makes it durably when there is none. The server certificate is issued anew at each
+// start for `names` (NULL-terminated). A half-written identity is an error that names the file;
+// nothing is replaced.
+int identity_open(const char *data_dir, const char *const *names, struct identity *ret,
+                  struct err *e) WARN_UNUSED;
 void identity_free(struct identity *i);

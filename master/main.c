@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// meadow-master: reads its arguments and configuration, runs the master on a loop, tells its service manager how it goes.
+// meadow-master: reads its arguments and configuration, runs the master on a loop, tells its
+// service manager how it goes.
 #include "common/daemon.h"
 #include "common/log.h"
 #include "master/master.h"
@@ -16,19 +17,21 @@ struct arguments {
     bool check;
 };
 
-static const char usage[] = "usage: meadow-master [--config FILE] [--check-config] [--pid-file FILE] [--version] [--help]\n"
-                            "\n"
-                            "The master of a meadow cluster: keeps the state, answers the API, places jobs.\n"
-                            "  --config FILE    configuration (default: built-in defaults; see master.yml.sample)\n"
-                            "  --check-config   read it, say what is wrong, and end\n"
-                            "  --pid-file FILE  write the process id there (over the configuration's pid_file)\n";
+static const char usage[] =
+    "usage: meadow-master [--config FILE] [--check-config] [--pid-file FILE] [--version] [--help]\n"
+    "\n"
+    "The master of a meadow cluster: keeps the state, answers the API, places jobs.\n"
+    "  --config FILE    configuration (default: built-in defaults; see master.yml.sample)\n"
+    "  --check-config   read it, say what is wrong, and end\n"
+    "  --pid-file FILE  write the process id there (over the configuration's pid_file)\n";
 
 // 0 = go on, 1 = done (help, version), 2 = wrong usage.
 static int parse(int argc, char **argv, struct arguments *a)
 {
-    static const struct option options[] = {{"config", required_argument, NULL, 'c'}, {"check-config", no_argument, NULL, 'k'},
-                                            {"pid-file", required_argument, NULL, 'p'}, {"version", no_argument, NULL, 'v'},
-                                            {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'},   {"check-config", no_argument, NULL, 'k'},
+        {"pid-file", required_argument, NULL, 'p'}, {"version", no_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     int c;
     while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
         switch (c) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The master's parts and their order. Start: lock and identity, store (loads every record into its owner), then commit queue, cluster,
-// listeners. Stop, in reverse: listeners, held answers, commit queue, cluster, store.
+// The master's parts and their order. Start: lock and identity, store (loads every record into its
+// owner), then commit queue, cluster, listeners. Stop, in reverse: listeners, held answers, commit
+// queue, cluster, store.
 #include "master/master.h"
 
 #include "common/atomic_file.h"
@@ -90,9 +91,9 @@ static void names_collect(const struct master_config *c, struct names *x)
     if (uv_interface_addresses(&addresses, &count) < 0)
         return;
     for (int i = 0; i < count; i++) {
-        int r = addresses[i].address.address4.sin_family == AF_INET6 ?
-                    uv_ip6_name(&addresses[i].address.address6, text, sizeof(text)) :
-                    uv_ip4_name(&addresses[i].address.address4, text, sizeof(text));
+        int r = addresses[i].address.address4.sin_family == AF_INET6
+                    ? uv_ip6_name(&addresses[i].address.address6, text, sizeof(text))
+                    : uv_ip4_name(&addresses[i].address.address4, text, sizeof(text));
         if (r == 0)
             names_add(x, text);
     }
@@ -115,11 +116,13 @@ static void set_url(struct master *m, uint16_t port)
 {
     char host[256];
     const char *name = m->config->advertise;
-    if (!name && strcmp(m->config->listen_address, "0.0.0.0") != 0 && strcmp(m->config->listen_address, "::") != 0)
+    if (!name && strcmp(m->config->listen_address, "0.0.0.0") != 0 &&
+        strcmp(m->config->listen_address, "::") != 0)
         name = m->config->listen_address;
     if (!name)
         name = gethostname(host, sizeof(host)) == 0 ? host : "localhost";
-    (void)snprintf(m->url, sizeof(m->url), strchr(name, ':') ? "https://[%s]:%u" : "https://%s:%u", name, port);
+    (void)snprintf(m->url, sizeof(m->url), strchr(name, ':') ? "https://[%s]:%u" : "https://%s:%u",
+                   name, port);
 }
 
 static gid_t socket_group(const struct master_config *c)
@@ -140,11 +143,13 @@ static int listen_all(struct master *m, struct err *e)
                                           .body_timeout_ms = 60000,
                                           .idle_timeout_ms = 120000,
                                           .max_connections = (unsigned)m->config->max_connections};
-    const struct tls_server_options tls = {m->identity.server_cert, m->identity.server_key, m->identity.ca_cert};
+    const struct tls_server_options tls = {m->identity.server_cert, m->identity.server_key,
+                                           m->identity.ca_cert};
     (void)snprintf(path, sizeof(path), "%s/master.sock", m->config->run_dir);
     int r = http_server_new(&o, &m->server, e);
     if (r == 0)
-        r = http_server_listen_tls(m->server, m->config->listen_address, (uint16_t)m->config->listen_port, &tls, &port, e);
+        r = http_server_listen_tls(m->server, m->config->listen_address,
+                                   (uint16_t)m->config->listen_port, &tls, &port, e);
     if (r < 0)
         return r;
     set_url(m, port);
@@ -163,7 +168,8 @@ static void on_record(const char *key, const char *json, size_t len, void *userd
     if (r == -ENOENT)
         r = idempotency_load(m->api.idempotency, key, json, len, &e);
     if (r < 0 && r != -ENOENT && !m->failed) {
-        m->failed = true; // one unreadable record must not become a cluster that has forgotten something
+        m->failed =
+            true; // one unreadable record must not become a cluster that has forgotten something
         fail(m, r, "loading the state", &e);
     }
 }
@@ -182,8 +188,9 @@ static void work(struct master *m)
         return;
     }
     m->started = true;
-    log_info("master", "cluster %s (%s): %u jobs, %u nodes, epoch %lld, API at %s", m->config->name, m->identity.id,
-             cluster_job_count(m->cluster), cluster_node_count(m->cluster), (long long)store_epoch(m->store), m->url);
+    log_info("master", "cluster %s (%s): %u jobs, %u nodes, epoch %lld, API at %s", m->config->name,
+             m->identity.id, cluster_job_count(m->cluster), cluster_node_count(m->cluster),
+             (long long)store_epoch(m->store), m->url);
     daemon_ready(m->daemon, m->url);
 }
 
@@ -265,7 +272,8 @@ static void on_logs_complete(const char *attempt_id, void *userdata)
     struct master *m = userdata;
     int r = log_store_finish(m->api.logs, attempt_id);
     if (r < 0)
-        log_warn("logs", "attempt %s: its log is not marked as complete: %s", attempt_id, strerror(-r));
+        log_warn("logs", "attempt %s: its log is not marked as complete: %s", attempt_id,
+                 strerror(-r));
 }
 
 static void on_forget_logs(const char *attempt_id, void *userdata)
@@ -286,7 +294,8 @@ static void on_reload(void *userdata)
 {
     struct master *m = userdata;
     daemon_reloading(m->daemon);
-    log_info("master", "configuration is read at start only, but for log_level: restart to apply the rest");
+    log_info("master",
+             "configuration is read at start only, but for log_level: restart to apply the rest");
     daemon_reloaded(m->daemon);
 }
 
@@ -303,7 +312,8 @@ static int prepare_folders(struct master *m, struct err *e)
         return r;
     (void)snprintf(path, sizeof(path), "%s/lock", c->data_dir);
     r = lock_file(path, &m->lock, e);
-    return r == -EWOULDBLOCK ? err_set(e, r, "%s: another master uses this folder", c->data_dir) : r;
+    return r == -EWOULDBLOCK ? err_set(e, r, "%s: another master uses this folder", c->data_dir)
+                             : r;
 }
 
 static int make_parts(struct master *m, struct err *e)
@@ -357,8 +367,9 @@ static int open_store(struct master *m, struct err *e)
     return r;
 }
 
-int master_start(uv_loop_t *loop, const struct master_config *config, void (*ended)(int result, void *userdata), void *userdata,
-                 struct master **ret, struct err *e)
+int master_start(uv_loop_t *loop, const struct master_config *config,
+                 void (*ended)(int result, void *userdata), void *userdata, struct master **ret,
+                 struct err *e)
 {
     struct master *m = calloc(1, sizeof(*m));
     if (!m)

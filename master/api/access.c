@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// /v1/tokens and /v1/join-tokens. Their answers hold secrets, so they are never kept for replay under an Idempotency-Key.
+// /v1/tokens and /v1/join-tokens. Their answers hold secrets, so they are never kept for replay
+// under an Idempotency-Key.
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/pki.h"
@@ -12,7 +13,8 @@
 #define DAY_MS INT64_C(86400000)
 
 // A duration member, or the default; answers 422 itself.
-static int duration(struct call *call, const json_t *body, const char *key, int64_t fallback_ms, int64_t *ret_ms)
+static int duration(struct call *call, const json_t *body, const char *key, int64_t fallback_ms,
+                    int64_t *ret_ms)
 {
     struct err e = {""};
     const char *text = json_opt_str(body, key, NULL);
@@ -37,14 +39,17 @@ void access_token_create(struct call *call)
     const char *user = json_opt_str(body, "user", call->who.user);
     const char *role_text = json_opt_str(body, "role", "user");
     if (role_from_string(role_text, &role) < 0) {
-        api_problem(call, 422, "role: expected viewer, user, operator or admin, found \"%.40s\"", role_text);
+        api_problem(call, 422, "role: expected viewer, user, operator or admin, found \"%.40s\"",
+                    role_text);
         return;
     }
     if (user[0] == '\0' || strlen(user) >= NAME_BYTES || strpbrk(user, "\n\r\t /:")) {
-        api_problem(call, 422, "user: expected a name of 1 to 63 characters without spaces, '/' and ':'");
+        api_problem(call, 422,
+                    "user: expected a name of 1 to 63 characters without spaces, '/' and ':'");
         return;
     }
-    int r = tokens_create(call->api->tokens, user, role, json_opt_str(body, "name", ""), ttl_ms, text, id, &e);
+    int r = tokens_create(call->api->tokens, user, role, json_opt_str(body, "name", ""), ttl_ms,
+                          text, id, &e);
     if (r < 0) {
         api_reply_error(call, r, &e);
         return;
@@ -91,8 +96,8 @@ void access_join_token_create(struct call *call)
     }
     int r = pki_cert_fingerprint(call->api->settings.ca_cert_pem, fingerprint, &e);
     if (r == 0)
-        r = tokens_join_create(call->api->tokens, fingerprint, uses, ttl_ms, json_opt_bool(body, "approved", false), text, &expires_ms,
-                               &e);
+        r = tokens_join_create(call->api->tokens, fingerprint, uses, ttl_ms,
+                               json_opt_bool(body, "approved", false), text, &expires_ms, &e);
     if (r < 0) {
         api_reply_error(call, r, &e);
         return;

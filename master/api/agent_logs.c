@@ -10,8 +10,8 @@
 
 #define FRAME_HEAD 12 // u64 time_ms, u32 length, little-endian
 
-static int append_frames(struct log_store *s, const char *attempt, enum log_channel channel, uint64_t offset, const char *data,
-                         size_t len, uint64_t *next)
+static int append_frames(struct log_store *s, const char *attempt, enum log_channel channel,
+                         uint64_t offset, const char *data, size_t len, uint64_t *next)
 {
     int r = len == 0 ? log_store_append(s, attempt, channel, offset, 0, NULL, 0, next) : 0;
     while (r == 0 && len > 0) {
@@ -24,7 +24,8 @@ static int append_frames(struct log_store *s, const char *attempt, enum log_chan
         size = le32toh(size);
         if (size > len - FRAME_HEAD)
             return -EPROTO;
-        r = log_store_append(s, attempt, channel, offset, (int64_t)le64toh(time_ms), data + FRAME_HEAD, size, next);
+        r = log_store_append(s, attempt, channel, offset, (int64_t)le64toh(time_ms),
+                             data + FRAME_HEAD, size, next);
         offset += size;
         data += FRAME_HEAD + size;
         len -= FRAME_HEAD + size;
@@ -43,18 +44,24 @@ void agents_logs(struct call *call)
     const char *offset_text = http_request_query(call->req, "offset");
     unsigned long long offset = offset_text ? strtoull(offset_text, &end, 10) : 0;
 
-    if (!stream || log_channel_from_string(stream, &channel) < 0 || !offset_text || *offset_text == '\0' || *end) {
+    if (!stream || log_channel_from_string(stream, &channel) < 0 || !offset_text ||
+        *offset_text == '\0' || *end) {
         api_problem(call, 400, "expected ?stream=stdout|stderr&offset=N");
         return;
     }
     if (!cluster_node_holds(call->who.node, attempt)) {
-        api_problem(call, 404, "attempt %.40s is not (or no longer) assigned to this node", attempt);
+        api_problem(call, 404, "attempt %.40s is not (or no longer) assigned to this node",
+                    attempt);
         return;
     }
     const char *data = http_request_body(call->req, &len);
     int r = append_frames(call->api->logs, attempt, channel, offset, data, len, &next);
     if (r < 0) {
-        api_problem(call, r == -EPROTO ? 400 : r == -ENOSPC || r == -EDQUOT ? 507 : 503, "log bytes not taken: %s", strerror(-r));
+        api_problem(call,
+                    r == -EPROTO                   ? 400
+                    : r == -ENOSPC || r == -EDQUOT ? 507
+                                                   : 503,
+                    "log bytes not taken: %s", strerror(-r));
         return;
     }
     json_t *j = json_object();

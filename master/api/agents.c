@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sync and report of agents. A message is applied at once; what it changed is acknowledged when it is durable. A sync without news is held
-// until the node's published assignment moves or the sync interval has passed.
+// Sync and report of agents. A message is applied at once; what it changed is acknowledged when it
+// is durable. A sync without news is held until the node's published assignment moves or the sync
+// interval has passed.
 #include "master/api/agents.h"
 
 #include "common/cleanup.h"
@@ -17,13 +18,14 @@ struct held {
     struct node *node;
     char instance[INSTANCE_BYTES];
     struct sync_position applied;
-    int64_t change;        // highest change number in the message
-    bool told_inventory;   // the message carried an inventory, or the node part: don't ask again at once
+    int64_t change;      // highest change number in the message
+    bool told_inventory; // the message carried an inventory, or the node part: don't ask again at
+                         // once
     bool told_node;
-    bool report;           // answered when durable, without an assignment
+    bool report; // answered when durable, without an assignment
     bool timer_open;
     uv_timer_t timer;
-    int uses;              // pending commit callback, timer
+    int uses; // pending commit callback, timer
 };
 
 static void held_unref(struct held *h)
@@ -75,7 +77,8 @@ static void respond(struct held *h)
     a.protocol = MEADOW_PROTOCOL;
     a.commit = store_commit_number(h->api->store);
     a.acked = n->acked;
-    if (h->report && a.has_assignment) { // the assignment travels with the sync alone, so that it is applied in one order
+    if (h->report && a.has_assignment) { // the assignment travels with the sync alone, so that it
+                                         // is applied in one order
         struct sync_answer bare = a;
         bare.has_assignment = false;
         bare.position = h->applied;
@@ -100,7 +103,8 @@ static bool has_news(const struct held *h)
         return !h->told_inventory;
     if (!n->info && !h->told_node)
         return true;
-    return h->applied.epoch != cluster_epoch(h->api->cluster) || h->applied.generation != n->published_generation;
+    return h->applied.epoch != cluster_epoch(h->api->cluster) ||
+           h->applied.generation != n->published_generation;
 }
 
 static void on_time(uv_timer_t *timer)
@@ -124,7 +128,8 @@ static void settle(struct held *h, bool acknowledge)
     h->timer_open = true;
     h->uses++;
     h->node->held_by = h;
-    (void)uv_timer_start(&h->timer, on_time, (uint64_t)cluster_settings(h->api->cluster)->sync_interval_ms, 0);
+    (void)uv_timer_start(&h->timer, on_time,
+                         (uint64_t)cluster_settings(h->api->cluster)->sync_interval_ms, 0);
 }
 
 static void on_durable(int result, void *userdata)
@@ -182,7 +187,8 @@ static struct held *held_new(struct call *call, const struct sync_request *msg, 
     return h;
 }
 
-// A newer sync of the same agent replaces one that is still held (its connection broke without a word).
+// A newer sync of the same agent replaces one that is still held (its connection broke without a
+// word).
 static void replace_held(struct node *n)
 {
     struct held *old = n->held_by;

@@ -13,7 +13,8 @@
 
 #define ANSWER_WAIT_MS 10000
 
-static const char *const role_names[ROLE_MAX] = {"open", "viewer", "user", "operator", "admin", "node"};
+static const char *const role_names[ROLE_MAX] = {"open",     "viewer", "user",
+                                                 "operator", "admin",  "node"};
 
 const char *role_to_string(enum role r)
 {
@@ -35,10 +36,20 @@ static const char *status_title(int status)
     static const struct {
         int status;
         const char *title;
-    } titles[] = {{400, "Bad Request"}, {401, "Unauthorized"}, {403, "Forbidden"}, {404, "Not Found"}, {405, "Method Not Allowed"},
-                  {409, "Conflict"}, {411, "Length Required"}, {413, "Content Too Large"}, {415, "Unsupported Media Type"},
-                  {422, "Unprocessable Content"}, {429, "Too Many Requests"}, {500, "Internal Server Error"},
-                  {503, "Service Unavailable"}, {507, "Insufficient Storage"}};
+    } titles[] = {{400, "Bad Request"},
+                  {401, "Unauthorized"},
+                  {403, "Forbidden"},
+                  {404, "Not Found"},
+                  {405, "Method Not Allowed"},
+                  {409, "Conflict"},
+                  {411, "Length Required"},
+                  {413, "Content Too Large"},
+                  {415, "Unsupported Media Type"},
+                  {422, "Unprocessable Content"},
+                  {429, "Too Many Requests"},
+                  {500, "Internal Server Error"},
+                  {503, "Service Unavailable"},
+                  {507, "Insufficient Storage"}};
     for (size_t i = 0; i < ARRAY_SIZE(titles); i++)
         if (titles[i].status == status)
             return titles[i].title;
@@ -64,7 +75,8 @@ static json_t *problem_json(int status, const char *detail)
     return p;
 }
 
-static void problem_v(struct http_request *req, int status, json_t *extra, const char *fmt, va_list ap)
+static void problem_v(struct http_request *req, int status, json_t *extra, const char *fmt,
+                      va_list ap)
 {
     char detail[1024];
     if (vsnprintf(detail, sizeof(detail), fmt, ap) < 0)
@@ -101,8 +113,8 @@ void api_reply_error(struct call *call, int code, const struct err *e)
 {
     static const struct {
         int code, status;
-    } map[] = {{-EEXIST, 409}, {-EBUSY, 409}, {-EINVAL, 422}, {-EPROTO, 400}, {-ENOENT, 404}, {-ENOSPC, 507},
-               {-ENOMEM, 503}, {-EACCES, 403}, {-EFBIG, 413}};
+    } map[] = {{-EEXIST, 409}, {-EBUSY, 409},  {-EINVAL, 422}, {-EPROTO, 400}, {-ENOENT, 404},
+               {-ENOSPC, 507}, {-ENOMEM, 503}, {-EACCES, 403}, {-EFBIG, 413}};
     int status = 500;
     for (size_t i = 0; i < ARRAY_SIZE(map); i++)
         if (map[i].code == code)
@@ -139,8 +151,10 @@ void parked_init(struct parked *p, struct http_request *req)
 
 static void answer_unknown(struct http_request *req, const char *text)
 {
-    json_t *p = problem_json(503, "outcome unknown: the store did not confirm the change in time; it may still take effect. "
-                                  "Look at the object before trying again, or repeat with the same Idempotency-Key");
+    json_t *p = problem_json(
+        503,
+        "outcome unknown: the store did not confirm the change in time; it may still take effect. "
+        "Look at the object before trying again, or repeat with the same Idempotency-Key");
     json_error_t ignored;
     cleanup_json json_t *would_be = json_loads(text, 0, &ignored);
     const char *id = json_opt_str(would_be, "id", NULL);
@@ -188,7 +202,8 @@ void api_reply(struct call *call, int status, json_t *body)
     json_decref(body);
     struct commit *commit = cluster_commit(call->api->cluster);
     const char *reason;
-    // While the store is down nothing new is applied: what is in memory is what was accepted, and reads go on.
+    // While the store is down nothing new is applied: what is in memory is what was accepted, and
+    // reads go on.
     if (text && (!commit_pending(commit) || !store_ok(call->api->store, &reason))) {
         http_respond(call->req, status, "application/json", text, strlen(text));
         free(text);
@@ -253,7 +268,8 @@ json_t *api_list(json_t *items, const char *next, size_t total)
 
 const char *api_job_scope(const struct call *call)
 {
-    // A user touches only own jobs; reading is open to everyone with a role until ownership rules say otherwise.
+    // A user touches only own jobs; reading is open to everyone with a role until ownership rules
+    // say otherwise.
     return call->who.role == ROLE_USER ? call->who.user : NULL;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every handler works with: the call (who asks for what) and the ways to answer it. A handler validates, calls one cluster verb,
-// and answers through one of the functions below, which hold the answer until what it tells is durable.
+// What every handler works with: the call (who asks for what) and the ways to answer it. A handler
+// validates, calls one cluster verb, and answers through one of the functions below, which hold the
+// answer until what it tells is durable.
 #pragma once
 
 #include "common/http_server.h"
@@ -19,17 +20,17 @@ int role_from_string(const char *text, enum role *ret) WARN_UNUSED; // viewer, u
 
 struct principal {
     enum role role;
-    char user[NAME_BYTES];     // "" for nodes
-    char token_id[ID_BYTES];   // "" when local
-    struct node *node;         // ROLE_NODE
+    char user[NAME_BYTES];   // "" for nodes
+    char token_id[ID_BYTES]; // "" when local
+    struct node *node;       // ROLE_NODE
     bool local;
 };
 
 struct api_settings {
     uv_loop_t *loop;
-    const char *shared_data;  // folder
+    const char *shared_data; // folder
     const char *ca_cert_pem, *ca_key_pem;
-    const char *url;          // what others use: "https://10.0.0.1:7420"
+    const char *url; // what others use: "https://10.0.0.1:7420"
     int64_t started_ms;
 };
 
@@ -40,7 +41,7 @@ struct api { // one per master; the handlers' files read it
     struct log_store *logs;
     struct tokens *tokens;
     struct idempotency *idempotency;
-    struct waiters *waiters;  // held GETs (jobs, cluster)
+    struct waiters *waiters; // held GETs (jobs, cluster)
     struct stream *event_streams;
     struct log_stream *log_streams;
     bool closing;
@@ -63,7 +64,7 @@ struct call {
 void call_end(struct call *call);
 
 enum route_flags {
-    ROUTE_MUTATES = 1,  // refused while the store is down; Idempotency-Key honoured
+    ROUTE_MUTATES = 1,     // refused while the store is down; Idempotency-Key honoured
     ROUTE_STREAM_BODY = 2, // `begin` of the handler takes the body itself
 };
 struct route {
@@ -72,7 +73,7 @@ struct route {
     enum role role;
     int flags;
     void (*handler)(struct call *call);
-    size_t body_limit;   // 0 = none expected
+    size_t body_limit; // 0 = none expected
 };
 extern const struct route api_routes[]; // ends with method NULL
 
@@ -82,17 +83,20 @@ extern const struct http_handlers api_http_handlers;
 // --- answers; each ends the call (the struct is the router's) ---
 void api_problem(struct call *call, int status, const char *fmt, ...) PRINTF_LIKE(3, 4);
 // problem+json with the given members added (takes `extra`, may be NULL).
-void api_problem_with(struct call *call, int status, json_t *extra, const char *fmt, ...) PRINTF_LIKE(4, 5);
+void api_problem_with(struct call *call, int status, json_t *extra, const char *fmt, ...)
+    PRINTF_LIKE(4, 5);
 // Now, whatever is pending (health, metrics, agents' refusals). Takes body.
 void api_reply_now(struct call *call, int status, json_t *body);
 // A read: what it shows is durable when it leaves. Takes body.
 void api_reply(struct call *call, int status, json_t *body);
-// A change: answered when durable; stored with the call's idempotency key in the same batch. Takes body.
+// A change: answered when durable; stored with the call's idempotency key in the same batch. Takes
+// body.
 void api_reply_changed(struct call *call, int status, json_t *body);
 // A -errno of a verb as the fitting status.
 void api_reply_error(struct call *call, int code, const struct err *e);
 
-// The JSON body, an object. Answers the problem itself and returns NULL when it is none. Caller owns it.
+// The JSON body, an object. Answers the problem itself and returns NULL when it is none. Caller
+// owns it.
 json_t *api_body(struct call *call);
 // ?limit= (1..1000, default 100). Answers 400 itself and returns -1.
 int api_limit(struct call *call);
@@ -104,9 +108,11 @@ const char *api_job_scope(const struct call *call);
 // The job of parameter 0, or answers 404.
 struct job *api_job(struct call *call);
 
-// Held GETs: runs `ready` after each durable event until it returns true or the time is over (then once with last = true, which must
-// answer) or the client is gone (never called again). ctx is freed with free() at the end.
-void api_hold(struct call *call, int64_t wait_ms, bool (*ready)(struct call *call, void *ctx, bool last), void *ctx);
+// Held GETs: runs `ready` after each durable event until it returns true or the time is over (then
+// once with last = true, which must answer) or the client is gone (never called again). ctx is
+// freed with free() at the end.
+void api_hold(struct call *call, int64_t wait_ms,
+              bool (*ready)(struct call *call, void *ctx, bool last), void *ctx);
 // At closing: each ends or answers what it holds.
 void api_release_held(struct api *a);
 void events_release(struct api *a);

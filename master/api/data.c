@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// /v1/data: files of the cluster's shared data folder. A PUT goes to a temporary file beside the target and takes its place when it is whole
-// and its digest is right. Paths are walked by openat2 beneath the folder: no "..", no link leads out of it.
+// /v1/data: files of the cluster's shared data folder. A PUT goes to a temporary file beside the
+// target and takes its place when it is whole and its digest is right. Paths are walked by openat2
+// beneath the folder: no "..", no link leads out of it.
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/id.h"
@@ -20,7 +21,9 @@
 
 static int open_beneath(int dir, const char *path, int flags, mode_t mode)
 {
-    struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC, .mode = mode, .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
+    struct open_how how = {.flags = (unsigned)flags | O_CLOEXEC,
+                           .mode = mode,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
     long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
     return fd < 0 ? -errno : (int)fd;
 }
@@ -45,9 +48,14 @@ static bool path_ok(const char *path)
 
 static void problem_errno(struct call *call, int r, const char *path)
 {
-    int status = r == -ENOENT || r == -ENOTDIR ? 404 : r == -ENOSPC || r == -EDQUOT ? 507 : r == -EXDEV || r == -EACCES ? 403 :
-                 r == -ENOTEMPTY || r == -EISDIR || r == -EEXIST ? 409 : r == -ENAMETOOLONG ? 400 : 500;
-    api_problem(call, status, "%.200s: %s", path, r == -EXDEV ? "leads out of the shared data" : strerror(-r));
+    int status = r == -ENOENT || r == -ENOTDIR                     ? 404
+                 : r == -ENOSPC || r == -EDQUOT                    ? 507
+                 : r == -EXDEV || r == -EACCES                     ? 403
+                 : r == -ENOTEMPTY || r == -EISDIR || r == -EEXIST ? 409
+                 : r == -ENAMETOOLONG                              ? 400
+                                                                   : 500;
+    api_problem(call, status, "%.200s: %s", path,
+                r == -EXDEV ? "leads out of the shared data" : strerror(-r));
 }
 
 // Opens the folder of `path`, making what is missing; *ret_leaf points at its last part.
@@ -148,12 +156,15 @@ static void upload_end(struct call *call)
     struct upload *u = call->ctx;
     hex_digest(u, digest);
     if (u->digest[0] && strcasecmp(u->digest, digest) != 0) {
-        api_problem(call, 422, "%.200s: the bytes that arrived have %s, not the %s that was announced: nothing was changed",
+        api_problem(call, 422,
+                    "%.200s: the bytes that arrived have %s, not the %s that was announced: "
+                    "nothing was changed",
                     call->params[0], digest, u->digest);
         upload_free(u, true);
         return;
     }
-    if (fchmod(u->fd, u->mode) < 0 || fsync(u->fd) < 0 || renameat(u->dir, u->temp, u->dir, u->leaf) < 0 || fsync(u->dir) < 0) {
+    if (fchmod(u->fd, u->mode) < 0 || fsync(u->fd) < 0 ||
+        renameat(u->dir, u->temp, u->dir, u->leaf) < 0 || fsync(u->dir) < 0) {
         problem_errno(call, -errno, call->params[0]);
         upload_free(u, true);
         return;
@@ -222,7 +233,10 @@ void data_get(struct call *call)
 {
     struct stat st;
     cleanup_close int dir = root(call);
-    int fd = dir < 0 ? dir : !path_ok(call->params[0]) ? -ENOENT : open_beneath(dir, call->params[0], O_RDONLY | O_NONBLOCK, 0);
+    int fd = dir < 0 ? dir
+             : !path_ok(call->params[0])
+                 ? -ENOENT
+                 : open_beneath(dir, call->params[0], O_RDONLY | O_NONBLOCK, 0);
     if (fd < 0) {
         problem_errno(call, fd, call->params[0]);
         return;
@@ -246,7 +260,8 @@ static void list_into(int dir, const char *prefix, json_t *items, int depth)
     while ((x = readdir(d)) && json_array_size(items) < LIST_MAX) {
         struct stat st;
         char path[1024];
-        if (strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0 || strncmp(x->d_name, ".meadow-upload-", 15) == 0)
+        if (strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0 ||
+            strncmp(x->d_name, ".meadow-upload-", 15) == 0)
             continue;
         if (fstatat(dirfd(d), x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
@@ -294,10 +309,14 @@ void data_delete(struct call *call)
     const char *slash = strrchr(path, '/');
     char parent[256];
     cleanup_close int dir = root(call);
-    (void)snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
-    cleanup_close int fd = dir < 0 ? dir : !path_ok(path) ? -ENOENT : open_beneath(dir, parent, O_RDONLY | O_DIRECTORY, 0);
+    (void)snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 1,
+                   slash ? path : ".");
+    cleanup_close int fd = dir < 0          ? dir
+                           : !path_ok(path) ? -ENOENT
+                                            : open_beneath(dir, parent, O_RDONLY | O_DIRECTORY, 0);
     const char *leaf = slash ? slash + 1 : path;
-    if (fd < 0 || (unlinkat(fd, leaf, 0) < 0 && (errno != EISDIR || unlinkat(fd, leaf, AT_REMOVEDIR) < 0))) {
+    if (fd < 0 ||
+        (unlinkat(fd, leaf, 0) < 0 && (errno != EISDIR || unlinkat(fd, leaf, AT_REMOVEDIR) < 0))) {
         problem_errno(call, fd < 0 ? fd : -errno, path);
         return;
     }

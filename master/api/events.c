@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// /v1/events: a list, or a stream of server-sent events that goes on from Last-Event-ID. Only durable events are seen.
+// /v1/events: a list, or a stream of server-sent events that goes on from Last-Event-ID. Only
+// durable events are seen.
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/strbuf.h"
@@ -9,7 +10,8 @@
 #include <string.h>
 #include <utlist.h>
 
-#define BUFFER_MAX (1024u * 1024u) // a reader slower than this is cut off and comes back with Last-Event-ID
+#define BUFFER_MAX                                                                                 \
+    (1024u * 1024u) // a reader slower than this is cut off and comes back with Last-Event-ID
 #define HEARTBEAT_MS 15000
 
 struct stream {
@@ -61,7 +63,8 @@ static void send_event(const struct event *ev, void *userdata)
         return;
     cleanup_json json_t *j = event_view(ev);
     cleanup_free char *text = json_text(j);
-    strbuf_printf(&b, "id: %lld\nevent: %s\ndata: %s\n\n", (long long)ev->id, ev->type, text ? text : "{}");
+    strbuf_printf(&b, "id: %lld\nevent: %s\ndata: %s\n\n", (long long)ev->id, ev->type,
+                  text ? text : "{}");
     if (b.failed || http_stream_write(s->req, b.data, b.len) > BUFFER_MAX)
         end(s);
 }

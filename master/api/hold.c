@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GETs that wait (?wait=): held until something durable makes them answerable, their time is over, or the client is gone. No polling: each
-// published event gives them a look.
+// GETs that wait (?wait=): held until something durable makes them answerable, their time is over,
+// or the client is gone. No polling: each published event gives them a look.
 #include "common/cleanup.h"
 #include "master/api/api.h"
 
@@ -67,7 +67,8 @@ static void on_time(uv_timer_t *timer)
     look(container_of(timer, struct waiter, timer), true);
 }
 
-void api_hold(struct call *call, int64_t wait_ms, bool (*ready)(struct call *call, void *ctx, bool last), void *ctx)
+void api_hold(struct call *call, int64_t wait_ms,
+              bool (*ready)(struct call *call, void *ctx, bool last), void *ctx)
 {
     struct api *a = call->api;
     struct waiter *w = calloc(1, sizeof(*w));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Answers to changes by Idempotency-Key. The record is put in the turn of the change, so it is in the same batch (or the next of the same
-// collect): a client that repeats after any crash gets the first answer, or the change was not made.
+// Answers to changes by Idempotency-Key. The record is put in the turn of the change, so it is in
+// the same batch (or the next of the same collect): a client that repeats after any crash gets the
+// first answer, or the change was not made.
 #include "master/api/idempotency.h"
 
 #include "common/cleanup.h"
@@ -46,15 +47,14 @@ void idempotency_free(struct idempotency *x)
     struct entry *n, *tmp;
     if (!x)
         return;
-    HASH_ITER(hh, x->all, n, tmp)
-    {
+    HASH_ITER (hh, x->all, n, tmp) {
         entry_drop(x, n);
     }
     free(x);
 }
 
-static struct entry *add(struct idempotency *x, const char *digest, const char *body_hash, int status, const char *answer,
-                         int64_t expires_ms)
+static struct entry *add(struct idempotency *x, const char *digest, const char *body_hash,
+                         int status, const char *answer, int64_t expires_ms)
 {
     struct entry *n = calloc(1, sizeof(*n));
     char *copy = strdup(answer);
@@ -75,7 +75,8 @@ static struct entry *add(struct idempotency *x, const char *digest, const char *
     return n;
 }
 
-int idempotency_load(struct idempotency *x, const char *key, const char *json, size_t len, struct err *e)
+int idempotency_load(struct idempotency *x, const char *key, const char *json, size_t len,
+                     struct err *e)
 {
     if (strncmp(key, "idem:", 5) != 0)
         return -ENOENT;
@@ -83,8 +84,9 @@ int idempotency_load(struct idempotency *x, const char *key, const char *json, s
     int r = json_parse(json, len, &j, e);
     if (r < 0)
         return err_wrap(e, r, "record %s", key);
-    struct entry *n = add(x, key + 5, json_opt_str(j, "body", ""), (int)json_opt_i64(j, "status", 0), json_opt_str(j, "answer", ""),
-                          json_opt_time(j, "expires_at"));
+    struct entry *n =
+        add(x, key + 5, json_opt_str(j, "body", ""), (int)json_opt_i64(j, "status", 0),
+            json_opt_str(j, "answer", ""), json_opt_time(j, "expires_at"));
     return n ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
 
@@ -98,7 +100,8 @@ static int body_hash(const struct call *call, char out[65])
 static int key_digest(struct call *call, const char *key)
 {
     cleanup_strbuf struct strbuf b = {0};
-    strbuf_printf(&b, "%s\n%s\n%s\n%s", call->who.user, http_request_method(call->req), http_request_path(call->req), key);
+    strbuf_printf(&b, "%s\n%s\n%s\n%s", call->who.user, http_request_method(call->req),
+                  http_request_path(call->req), key);
     if (b.failed)
         return -ENOMEM;
     return pki_sha256_hex(b.data, b.len, call->idempotency_key);
@@ -127,7 +130,9 @@ bool idempotency_admit(struct idempotency *x, struct call *call)
     if (!n)
         return true;
     if (strcmp(n->body_hash, hash) != 0) {
-        api_problem(call, 422, "this Idempotency-Key was used with another body: use a new key for a new request");
+        api_problem(
+            call, 422,
+            "this Idempotency-Key was used with another body: use a new key for a new request");
         return false;
     }
     cleanup_json json_t *answer = json_loads(n->answer, JSON_DECODE_ANY, NULL);
@@ -136,12 +141,14 @@ bool idempotency_admit(struct idempotency *x, struct call *call)
     return false;
 }
 
-void idempotency_remember(struct idempotency *x, const struct call *call, int status, const char *answer)
+void idempotency_remember(struct idempotency *x, const struct call *call, int status,
+                          const char *answer)
 {
     char hash[65], key[80];
     if (!call->idempotency_key[0] || body_hash(call, hash) < 0)
         return;
-    struct entry *n = add(x, call->idempotency_key, hash, status, answer, clock_real_ms() + KEEP_MS);
+    struct entry *n =
+        add(x, call->idempotency_key, hash, status, answer, clock_real_ms() + KEEP_MS);
     if (!n)
         return;
     cleanup_json json_t *j = json_object();

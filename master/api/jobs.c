@@ -39,16 +39,19 @@ static json_t *warnings_json(const struct job_warnings *w)
 static const char *body_format(struct call *call)
 {
     const char *type = http_request_header(call->req, "Content-Type");
-    if (!type || strncasecmp(type, "application/json", 16) == 0 || strncasecmp(type, "application/x-www-form-urlencoded", 33) == 0)
+    if (!type || strncasecmp(type, "application/json", 16) == 0 ||
+        strncasecmp(type, "application/x-www-form-urlencoded", 33) == 0)
         return "json";
-    if (strncasecmp(type, "application/yaml", 16) == 0 || strncasecmp(type, "application/x-yaml", 18) == 0 ||
-        strncasecmp(type, "text/yaml", 9) == 0)
+    if (strncasecmp(type, "application/yaml", 16) == 0 ||
+        strncasecmp(type, "application/x-yaml", 18) == 0 || strncasecmp(type, "text/yaml", 9) == 0)
         return "yaml";
-    api_problem(call, 415, "Content-Type: expected application/json or application/yaml, found %.80s", type);
+    api_problem(call, 415,
+                "Content-Type: expected application/json or application/yaml, found %.80s", type);
     return NULL;
 }
 
-// The spec in the body, or answers the problem and returns NULL. *warnings is the caller's in either case.
+// The spec in the body, or answers the problem and returns NULL. *warnings is the caller's in
+// either case.
 static struct job_spec *read_spec(struct call *call, struct job_warnings *warnings)
 {
     struct err e = {""};
@@ -60,12 +63,14 @@ static struct job_spec *read_spec(struct call *call, struct job_warnings *warnin
 
     if (!format)
         return NULL;
-    int r = job_spec_parse(text, len, format, http_request_query(call->req, "name"), &spec, &problems, warnings, &e);
+    int r = job_spec_parse(text, len, format, http_request_query(call->req, "name"), &spec,
+                           &problems, warnings, &e);
     if (r == -EINVAL) {
         json_t *extra = json_object();
         json_put(extra, "errors", problems_json(&problems));
         json_put(extra, "warnings", warnings_json(warnings));
-        api_problem_with(call, 422, extra, "the job file has %zu mistake%s", problems.count + problems.more,
+        api_problem_with(call, 422, extra, "the job file has %zu mistake%s",
+                         problems.count + problems.more,
                          problems.count + problems.more == 1 ? "" : "s");
     } else if (r < 0) {
         api_reply_error(call, r, &e);
@@ -112,7 +117,7 @@ void jobs_validate(struct call *call)
 }
 
 struct filter {
-    int state;      // an enum job_state, -1 = all, -2 = live, -3 = over
+    int state; // an enum job_state, -1 = all, -2 = live, -3 = over
     const char *user;
 };
 
@@ -131,7 +136,8 @@ static bool filter_read(struct call *call, struct filter *f)
     else if (job_state_from_string(state, &s) == 0)
         f->state = (int)s;
     else {
-        api_problem(call, 400, "state: expected live, over, all or a job state, found \"%.40s\"", state);
+        api_problem(call, 400, "state: expected live, over, all or a job state, found \"%.40s\"",
+                    state);
         return false;
     }
     return true;
@@ -142,14 +148,16 @@ static bool filter_passes(const struct filter *f, const struct job *j)
     bool over = j->state >= JOB_SUCCEEDED;
     if (f->user && strcmp(f->user, j->user) != 0)
         return false;
-    return f->state == -1 || (f->state == -2 && !over) || (f->state == -3 && over) || f->state == (int)j->state;
+    return f->state == -1 || (f->state == -2 && !over) || (f->state == -3 && over) ||
+           f->state == (int)j->state;
 }
 
 static size_t filter_total(const struct cluster *c, const struct filter *f)
 {
     size_t n = 0;
     for (int s = 0; s < JOB_STATE_MAX; s++)
-        if (f->state == -1 || f->state == s || (f->state == -2 && s < JOB_SUCCEEDED) || (f->state == -3 && s >= JOB_SUCCEEDED))
+        if (f->state == -1 || f->state == s || (f->state == -2 && s < JOB_SUCCEEDED) ||
+            (f->state == -3 && s >= JOB_SUCCEEDED))
             n += cluster_job_count_in(c, (enum job_state)s);
     return n;
 }
@@ -167,7 +175,8 @@ void jobs_list(struct call *call)
     if (after) {
         j = cluster_job_by_id(c, after);
         if (!j) {
-            api_problem(call, 400, "after: there is no job %.40s (any more): begin again without it", after);
+            api_problem(call, 400,
+                        "after: there is no job %.40s (any more): begin again without it", after);
             return;
         }
         j = cluster_job_older(c, j);
@@ -282,7 +291,8 @@ void jobs_tasks(struct call *call)
     char *end = NULL;
     long from = after ? strtol(after, &end, 10) : 0;
     if (after && (*end || from < 0)) {
-        api_problem(call, 400, "after: expected the `next` of an earlier answer, found \"%.40s\"", after);
+        api_problem(call, 400, "after: expected the `next` of an earlier answer, found \"%.40s\"",
+                    after);
         return;
     }
     json_t *items = json_array();
@@ -327,7 +337,8 @@ static json_t *ahead(struct cluster *c, const struct job *of)
 {
     json_t *a = json_array();
     for (const struct job *j = cluster_queue(c); j && json_array_size(a) < 100; j = j->queue_next) {
-        bool before = j->spec->priority > of->spec->priority || (j->spec->priority == of->spec->priority && j->order < of->order);
+        bool before = j->spec->priority > of->spec->priority ||
+                      (j->spec->priority == of->spec->priority && j->order < of->order);
         if (j != of && before)
             (void)json_array_append_new(a, json_string(j->id));
     }
@@ -348,7 +359,9 @@ void jobs_explain(struct call *call)
     }
     json_t *body = r == 0 ? explanation_json(c, &x) : json_object();
     if (r < 0) {
-        json_put_str(body, "summary", j->state >= JOB_SUCCEEDED ? "the job is over" : "nothing of this job waits for a place");
+        json_put_str(body, "summary",
+                     j->state >= JOB_SUCCEEDED ? "the job is over"
+                                               : "nothing of this job waits for a place");
         json_put(body, "blockers", json_array());
         json_put(body, "nodes", json_array());
     }

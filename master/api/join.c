@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine joins: its join token is checked, its key becomes a node, and the node gets a certificate. Idempotent per key.
+// A machine joins: its join token is checked, its key becomes a node, and the node gets a
+// certificate. Idempotent per key.
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -17,7 +18,8 @@ static bool name_ok(const char *name)
 {
     static const char first[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
     static const char rest[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
-    return strlen(name) < NAME_BYTES && name[0] && strchr(first, name[0]) && strspn(name, rest) == strlen(name);
+    return strlen(name) < NAME_BYTES && name[0] && strchr(first, name[0]) &&
+           strspn(name, rest) == strlen(name);
 }
 
 static void answer(struct call *call, struct node *n, const char *csr)
@@ -62,7 +64,9 @@ void agents_join(struct call *call)
         return;
     }
     if (!name_ok(name)) {
-        api_problem(call, 422, "name: \"%.80s\" is not a node name: letters, digits, '.', '_', '-', at most 63, the first a letter or digit",
+        api_problem(call, 422,
+                    "name: \"%.80s\" is not a node name: letters, digits, '.', '_', '-', at most "
+                    "63, the first a letter or digit",
                     name);
         return;
     }
@@ -71,7 +75,8 @@ void agents_join(struct call *call)
         return;
     }
     // A repeated join of the same key costs no use.
-    if (!cluster_node_by_key(call->api->cluster, key) && tokens_join_use(call->api->tokens, token, true, &approved, &e) < 0) {
+    if (!cluster_node_by_key(call->api->cluster, key) &&
+        tokens_join_use(call->api->tokens, token, true, &approved, &e) < 0) {
         api_problem(call, 401, "%s", e.text);
         return;
     }

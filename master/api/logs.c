@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// /v1/jobs/{j}/logs: what the selected tasks wrote, streamed with a bounded buffer. With ?follow it goes on as bytes arrive, over restarts,
-// until the job is over. Log appends and events wake it; nothing polls.
+// /v1/jobs/{j}/logs: what the selected tasks wrote, streamed with a bounded buffer. With ?follow it
+// goes on as bytes arrive, over restarts, until the job is over. Log appends and events wake it;
+// nothing polls.
 #include "common/cleanup.h"
 #include "master/api/handlers.h"
 #include "master/logs/log_render.h"
@@ -272,8 +273,9 @@ static bool select_sources(struct call *call, struct log_stream *l, struct job *
         (void)snprintf(s->component, sizeof(s->component), "%s", name);
     }
     if (l->n_sources == 0)
-        api_problem(call, 404, "job %s has no task that is %.64s/%ld: `meadow job show` lists its tasks", j->name,
-                    component ? component : "*", index);
+        api_problem(call, 404,
+                    "job %s has no task that is %.64s/%ld: `meadow job show` lists its tasks",
+                    j->name, component ? component : "*", index);
     l->several = l->n_sources > 1;
     return l->n_sources > 0;
 }
@@ -284,7 +286,8 @@ static bool read_options(struct call *call, struct log_stream *l, long *index)
     long tail = LOG_TAIL_ALL, attempt = 0;
     const char *accept = http_request_header(call->req, "Accept");
     const char *stream = http_request_query(call->req, "stream");
-    if (!number(call, "index", 0, index) || !number(call, "tail", 0, &tail) || !number(call, "attempt", 1, &attempt))
+    if (!number(call, "index", 0, index) || !number(call, "tail", 0, &tail) ||
+        !number(call, "attempt", 1, &attempt))
         return false;
     if (stream && log_channel_from_string(stream, &channel) < 0) {
         api_problem(call, 400, "stream: expected stdout or stderr, found \"%.40s\"", stream);
@@ -295,7 +298,9 @@ static bool read_options(struct call *call, struct log_stream *l, long *index)
     l->attempt = (int)attempt;
     l->follow = truth(http_request_query(call->req, "follow"));
     l->timestamps = truth(http_request_query(call->req, "timestamps"));
-    l->format = accept && strstr(accept, "application/x-ndjson") ? LOG_JSON : l->timestamps ? LOG_LINES : LOG_TEXT;
+    l->format = accept && strstr(accept, "application/x-ndjson") ? LOG_JSON
+                : l->timestamps                                  ? LOG_LINES
+                                                                 : LOG_TEXT;
     return true;
 }
 
@@ -306,7 +311,9 @@ static void start(struct call *call, struct log_stream *l)
     DL_APPEND(l->api->log_streams, l);
     http_request_on_gone(call->req, on_gone, l);
     http_respond_header(call->req, "Cache-Control", "no-store");
-    http_stream_begin(call->req, 200, l->format == LOG_JSON ? "application/x-ndjson" : "text/plain; charset=utf-8", on_drained, l);
+    http_stream_begin(call->req, 200,
+                      l->format == LOG_JSON ? "application/x-ndjson" : "text/plain; charset=utf-8",
+                      on_drained, l);
     pump(l);
 }
 

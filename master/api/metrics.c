@@ -17,8 +17,10 @@ static void nodes(struct strbuf *b, struct cluster *c)
         counts[n->state]++;
     family(b, "meadow_nodes", "gauge", "Nodes by state.");
     for (int s = 0; s < NODE_STATE_MAX; s++)
-        strbuf_printf(b, "meadow_nodes{state=\"%s\"} %d\n", node_state_to_string((enum node_state)s), counts[s]);
-    family(b, "meadow_node_report_age_seconds", "gauge", "Time since the node was last heard from.");
+        strbuf_printf(b, "meadow_nodes{state=\"%s\"} %d\n",
+                      node_state_to_string((enum node_state)s), counts[s]);
+    family(b, "meadow_node_report_age_seconds", "gauge",
+           "Time since the node was last heard from.");
     for (const struct node *n = cluster_nodes(c); n; n = n->hh.next)
         if (n->seen_boot_ms)
             strbuf_printf(b, "meadow_node_report_age_seconds{node=\"%s\"} %.3f\n", n->name,
@@ -36,7 +38,8 @@ static void resource(struct strbuf *b, struct cluster *c, const char *name, cons
     (void)snprintf(full, sizeof(full), "meadow_node_%s_reserved", name);
     family(b, full, "gauge", "Of that, reserved by tasks.");
     for (const struct node *n = cluster_nodes(c); n; n = n->hh.next)
-        strbuf_printf(b, "%s{node=\"%s\"} %g\n", full, n->name, (double)total(&n->reserved) * scale);
+        strbuf_printf(b, "%s{node=\"%s\"} %g\n", full, n->name,
+                      (double)total(&n->reserved) * scale);
 }
 
 static int64_t cpu(const struct resources *r)
@@ -73,8 +76,10 @@ void metrics_get(struct call *call)
     strbuf_printf(&b, "meadow_events_total %lld\n", (long long)cluster_last_event(a->cluster));
     family(&b, "meadow_store_up", "gauge", "Whether the store takes changes.");
     strbuf_printf(&b, "meadow_store_up %d\n", store_ok(a->store, &reason) ? 1 : 0);
-    family(&b, "meadow_store_commits_total", "counter", "Durable batches since the cluster was made.");
-    strbuf_printf(&b, "meadow_store_commits_total %lld\n", (long long)store_commit_number(a->store));
+    family(&b, "meadow_store_commits_total", "counter",
+           "Durable batches since the cluster was made.");
+    strbuf_printf(&b, "meadow_store_commits_total %lld\n",
+                  (long long)store_commit_number(a->store));
     if (b.failed)
         api_problem(call, 503, "out of memory");
     else

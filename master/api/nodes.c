@@ -23,7 +23,8 @@ void nodes_list(struct call *call)
     if (after) {
         n = cluster_node_by_name(c, after);
         if (!n) {
-            api_problem(call, 400, "after: there is no node %.64s (any more): begin again without it", after);
+            api_problem(call, 400,
+                        "after: there is no node %.64s (any more): begin again without it", after);
             return;
         }
         n = n->hh.next;
@@ -49,7 +50,8 @@ static struct node *find(struct call *call)
     if (!n)
         n = cluster_node_by_id(call->api->cluster, call->params[0]);
     if (!n)
-        api_problem(call, 404, "no node %.100s: `meadow node list` shows what there is", call->params[0]);
+        api_problem(call, 404, "no node %.100s: `meadow node list` shows what there is",
+                    call->params[0]);
     return n;
 }
 
@@ -66,7 +68,8 @@ void nodes_drain(struct call *call)
     cleanup_json json_t *body = n ? api_body(call) : NULL;
     if (!body)
         return;
-    cluster_node_set_draining(call->api->cluster, n, true, json_opt_str(body, "reason", ""), call->who.user);
+    cluster_node_set_draining(call->api->cluster, n, true, json_opt_str(body, "reason", ""),
+                              call->who.user);
     api_reply_changed(call, 200, node_view(n));
 }
 

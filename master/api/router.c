@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a request to its handler: match the table, find out who asks, check role, store and idempotency, call. 401 comes before 404 and
-// 405, so that nobody learns routes without a token.
+// From a request to its handler: match the table, find out who asks, check role, store and
+// idempotency, call. 401 comes before 404 and 405, so that nobody learns routes without a token.
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "master/api/api.h"
@@ -15,7 +15,10 @@
 
 static int hex(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
 // Percent-decodes one path parameter; no NUL, no control characters.
@@ -76,8 +79,8 @@ bool router_match(const char *pattern, const char *path, char params[CALL_PARAMS
     return *path == '\0';
 }
 
-const struct route *router_find(const struct route *routes, const char *method, const char *path, char params[CALL_PARAMS][256],
-                                char *ret_allow, size_t allow_size)
+const struct route *router_find(const struct route *routes, const char *method, const char *path,
+                                char params[CALL_PARAMS][256], char *ret_allow, size_t allow_size)
 {
     const char *wanted = strcmp(method, "HEAD") == 0 ? "GET" : method;
     ret_allow[0] = '\0';
@@ -109,7 +112,8 @@ static bool authenticate(struct call *call)
     const struct http_peer *peer = http_request_peer(call->req);
     const char *header = http_request_header(call->req, "Authorization");
     if (header)
-        return strncasecmp(header, "Bearer ", 7) == 0 && tokens_check(call->api->tokens, header + 7, &call->who);
+        return strncasecmp(header, "Bearer ", 7) == 0 &&
+               tokens_check(call->api->tokens, header + 7, &call->who);
     if (peer->local) {
         local_principal(peer, &call->who);
         return true;
@@ -134,7 +138,10 @@ static bool store_usable(struct call *call)
     const char *reason = "";
     if (!(call->route->flags & ROUTE_MUTATES) || store_ok(call->api->store, &reason))
         return true;
-    api_problem(call, 503, "the store is not available (%s): nothing was changed; try again when /readyz says ready", reason);
+    api_problem(
+        call, 503,
+        "the store is not available (%s): nothing was changed; try again when /readyz says ready",
+        reason);
     return false;
 }
 
@@ -143,19 +150,23 @@ static bool admit(struct call *call)
 {
     char allow[64];
     const char *path = http_request_path(call->req);
-    call->route = router_find(api_routes, http_request_method(call->req), path, call->params, allow, sizeof(allow));
+    call->route = router_find(api_routes, http_request_method(call->req), path, call->params, allow,
+                              sizeof(allow));
     if (call->route && call->route->role == ROLE_OPEN)
         return true;
     if (!authenticate(call)) {
-        api_problem(call, 401, "a bearer token is needed (Authorization: Bearer ...), and the one given, if any, is not valid");
+        api_problem(call, 401,
+                    "a bearer token is needed (Authorization: Bearer ...), and the one given, if "
+                    "any, is not valid");
     } else if (!call->route && allow[0]) {
         http_respond_header(call->req, "Allow", allow);
-        api_problem(call, 405, "%s is not possible on %.200s; possible: %s", http_request_method(call->req), path, allow);
+        api_problem(call, 405, "%s is not possible on %.200s; possible: %s",
+                    http_request_method(call->req), path, allow);
     } else if (!call->route) {
         api_problem(call, 404, "no route %.200s", path);
     } else if (!allowed(call)) {
-        api_problem(call, 403, "this needs the role %s; you have %s", role_to_string(call->route->role),
-                    role_to_string(call->who.role));
+        api_problem(call, 403, "this needs the role %s; you have %s",
+                    role_to_string(call->route->role), role_to_string(call->who.role));
     } else {
         return store_usable(call);
     }
@@ -209,7 +220,8 @@ static void ready(struct http_request *req, void *userdata)
     http_request_on_gone(req, NULL, NULL);
     if (call->route->flags & ROUTE_STREAM_BODY)
         call->body_end(call);
-    else if (!(call->route->flags & ROUTE_MUTATES) || idempotency_admit(call->api->idempotency, call))
+    else if (!(call->route->flags & ROUTE_MUTATES) ||
+             idempotency_admit(call->api->idempotency, call))
         call->route->handler(call);
     free(call);
 }

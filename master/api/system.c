@@ -84,7 +84,8 @@ static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
     for (int s = 0; s < NODE_STATE_MAX; s++)
         json_put_i64(nodes, node_state_to_string((enum node_state)s), counts[s]);
     json_put(j, "nodes", nodes);
-    struct resources free_now = {total.cpu_milli - used.cpu_milli, total.memory - used.memory, total.gpu - used.gpu};
+    struct resources free_now = {total.cpu_milli - used.cpu_milli, total.memory - used.memory,
+                                 total.gpu - used.gpu};
     json_t *r = json_object();
     json_put(r, "total", resources_json(&total));
     json_put(r, "free", resources_json(&free_now));
@@ -106,7 +107,8 @@ static json_t *cluster_json(struct call *call)
     put_nodes(c, j, warnings);
     json_t *jobs = json_object();
     for (int s = 0; s < JOB_STATE_MAX; s++)
-        json_put_i64(jobs, job_state_to_string((enum job_state)s), cluster_job_count_in(c, (enum job_state)s));
+        json_put_i64(jobs, job_state_to_string((enum job_state)s),
+                     cluster_job_count_in(c, (enum job_state)s));
     json_put(j, "jobs", jobs);
     if (!store_ok(call->api->store, &reason))
         warn(warnings, "the store is not available: %s", reason);

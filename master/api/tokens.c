@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens. The text is "mtok_<id>_<40 base32>" (200 random bits) for people and "mjoin_<ca fingerprint>_<id><40 base32>" for nodes; only the
-// SHA-256 of the whole text is kept.
+// Tokens. The text is "mtok_<id>_<40 base32>" (200 random bits) for people and "mjoin_<ca
+// fingerprint>_<id><40 base32>" for nodes; only the SHA-256 of the whole text is kept.
 #include "master/api/tokens.h"
 
 #include "common/cleanup.h"
@@ -45,8 +45,7 @@ void tokens_free(struct tokens *t)
     struct token *x, *tmp;
     if (!t)
         return;
-    HASH_ITER(hh, t->all, x, tmp)
-    {
+    HASH_ITER (hh, t->all, x, tmp) {
         HASH_DEL(t->all, x);
         free(x);
     }
@@ -161,8 +160,9 @@ static int finish(struct tokens *t, struct token *x, const char *text, int64_t t
     return 0;
 }
 
-int tokens_create(struct tokens *t, const char *user, enum role role, const char *name, int64_t ttl_ms,
-                  char ret_text[TOKEN_TEXT_BYTES], char ret_id[ID_BYTES], struct err *e)
+int tokens_create(struct tokens *t, const char *user, enum role role, const char *name,
+                  int64_t ttl_ms, char ret_text[TOKEN_TEXT_BYTES], char ret_id[ID_BYTES],
+                  struct err *e)
 {
     char secret[SECRET_CHARS + 1];
     struct token *x = calloc(1, sizeof(*x));
@@ -210,8 +210,9 @@ json_t *tokens_list(const struct tokens *t)
     return list;
 }
 
-int tokens_join_create(struct tokens *t, const char *ca_fingerprint, int64_t uses, int64_t ttl_ms, bool approved,
-                       char ret_text[TOKEN_TEXT_BYTES], int64_t *ret_expires_ms, struct err *e)
+int tokens_join_create(struct tokens *t, const char *ca_fingerprint, int64_t uses, int64_t ttl_ms,
+                       bool approved, char ret_text[TOKEN_TEXT_BYTES], int64_t *ret_expires_ms,
+                       struct err *e)
 {
     char secret[SECRET_CHARS + 1];
     struct token *x = calloc(1, sizeof(*x));
@@ -234,19 +235,26 @@ int tokens_join_create(struct tokens *t, const char *ca_fingerprint, int64_t use
     return 0;
 }
 
-int tokens_join_use(struct tokens *t, const char *text, bool spend, bool *ret_approved, struct err *e)
+int tokens_join_use(struct tokens *t, const char *text, bool spend, bool *ret_approved,
+                    struct err *e)
 {
     const char *secret = strncmp(text, "mjoin_", 6) == 0 ? strchr(text + 6, '_') : NULL;
     struct token *x = secret ? find(t, secret + 1, true) : NULL;
     if (!x || !secret_matches(x, text))
-        return err_set(e, -EACCES, "this join token is not valid here: make a new one with `meadow node join-command`");
+        return err_set(
+            e, -EACCES,
+            "this join token is not valid here: make a new one with `meadow node join-command`");
     if (expired(x))
-        return err_set(e, -EACCES, "this join token has expired: make a new one with `meadow node join-command`");
+        return err_set(
+            e, -EACCES,
+            "this join token has expired: make a new one with `meadow node join-command`");
     *ret_approved = x->approved;
     if (!spend)
         return 0;
     if (x->uses_left <= 0)
-        return err_set(e, -EACCES, "this join token has been used up: make a new one with `meadow node join-command --uses N`");
+        return err_set(e, -EACCES,
+                       "this join token has been used up: make a new one with `meadow node "
+                       "join-command --uses N`");
     x->uses_left--;
     store(t, x);
     return 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bearer tokens of people and join tokens of nodes: random, shown once, stored as SHA-256, expiring.
+// Bearer tokens of people and join tokens of nodes: random, shown once, stored as SHA-256,
+// expiring.
 #pragma once
 
 #include "master/api/api.h"
@@ -9,17 +10,21 @@
 struct tokens *tokens_new(struct cluster *c);
 void tokens_free(struct tokens *t);
 // A loaded record ("token:..." or "jointoken:..."); -ENOENT for other keys.
-int tokens_load(struct tokens *t, const char *key, const char *json, size_t len, struct err *e) WARN_UNUSED;
+int tokens_load(struct tokens *t, const char *key, const char *json, size_t len,
+                struct err *e) WARN_UNUSED;
 // Constant-time on the secret. Fills role, user and token id.
 bool tokens_check(struct tokens *t, const char *text, struct principal *ret);
 // A new token of `user`; the text goes into ret_text once.
-int tokens_create(struct tokens *t, const char *user, enum role role, const char *name, int64_t ttl_ms,
-                  char ret_text[TOKEN_TEXT_BYTES], char ret_id[ID_BYTES], struct err *e) WARN_UNUSED;
+int tokens_create(struct tokens *t, const char *user, enum role role, const char *name,
+                  int64_t ttl_ms, char ret_text[TOKEN_TEXT_BYTES], char ret_id[ID_BYTES],
+                  struct err *e) WARN_UNUSED;
 int tokens_revoke(struct tokens *t, const char *id) WARN_UNUSED; // -ENOENT
 json_t *tokens_list(const struct tokens *t);                     // without secrets
 
 // "mjoin_<ca fingerprint>_<secret>".
-int tokens_join_create(struct tokens *t, const char *ca_fingerprint, int64_t uses, int64_t ttl_ms, bool approved,
-                       char ret_text[TOKEN_TEXT_BYTES], int64_t *ret_expires_ms, struct err *e) WARN_UNUSED;
+int tokens_join_create(struct tokens *t, const char *ca_fingerprint, int64_t uses, int64_t ttl_ms,
+                       bool approved, char ret_text[TOKEN_TEXT_BYTES], int64_t *ret_expires_ms,
+                       struct err *e) WARN_UNUSED;
 // Checks; `spend` counts a use. -EACCES when wrong, expired or used up.
-int tokens_join_use(struct tokens *t, const char *text, bool spend, bool *ret_approved, struct err *e) WARN_UNUSED;
+int tokens_join_use(struct tokens *t, const char *text, bool spend, bool *ret_approved,
+                    struct err *e) WARN_UNUSED;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each node should hold: one entry per attempt, with the generation at which it last changed, so that an agent gets only what is
-// new to it. An entry that is over becomes a tombstone until the agent has applied the generation that removed it.
+// What each node should hold: one entry per attempt, with the generation at which it last changed,
+// so that an agent gets only what is new to it. An entry that is over becomes a tombstone until the
+// agent has applied the generation that removed it.
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "master/cluster/cluster_internal.h"
@@ -80,8 +81,7 @@ static void entry_free(struct node *n, struct assignment *a)
 void assignment_drop_applied(struct node *n)
 {
     struct assignment *a, *tmp;
-    HASH_ITER(hh, n->assignments, a, tmp)
-    {
+    HASH_ITER (hh, n->assignments, a, tmp) {
         if (a->removed && a->generation <= n->applied_generation)
             entry_free(n, a);
     }
@@ -90,8 +90,7 @@ void assignment_drop_applied(struct node *n)
 void assignment_free_all(struct node *n)
 {
     struct assignment *a, *tmp;
-    HASH_ITER(hh, n->assignments, a, tmp)
-    {
+    HASH_ITER (hh, n->assignments, a, tmp) {
         entry_free(n, a);
     }
 }
@@ -101,9 +100,11 @@ bool cluster_node_settled(const struct node *n)
     return n->published_generation == n->generation;
 }
 
-bool cluster_node_has_news(const struct cluster *c, const struct node *n, const struct sync_position *applied)
+bool cluster_node_has_news(const struct cluster *c, const struct node *n,
+                           const struct sync_position *applied)
 {
-    return n->wants_inventory || !n->info || applied->epoch != c->epoch || applied->generation != n->published_generation;
+    return n->wants_inventory || !n->info || applied->epoch != c->epoch ||
+           applied->generation != n->published_generation;
 }
 
 static int answer_entries(struct cluster *c, struct node *n, int64_t since, struct sync_answer *a)
@@ -132,7 +133,8 @@ static int answer_entries(struct cluster *c, struct node *n, int64_t since, stru
     return 0;
 }
 
-int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_position *applied, struct sync_answer *ret)
+int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_position *applied,
+                        struct sync_answer *ret)
 {
     struct sync_answer a = {.protocol = 0,
                             .epoch = c->epoch,
@@ -141,9 +143,11 @@ int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_pos
                             .position = {c->epoch, n->published_generation},
                             .sync_interval_ms = c->options.sync_interval_ms,
                             .time_ms = clock_real_ms()};
-    // Without an inventory of this instance the agent's own records rule: it gets its set once it has said what it holds.
+    // Without an inventory of this instance the agent's own records rule: it gets its set once it
+    // has said what it holds.
     bool known = applied->epoch == c->epoch && applied->generation <= n->published_generation;
-    if (cluster_node_settled(n) && !n->wants_inventory && (!known || applied->generation < n->published_generation)) {
+    if (cluster_node_settled(n) && !n->wants_inventory &&
+        (!known || applied->generation < n->published_generation)) {
         a.has_assignment = true;
         a.assignment_full = !known;
         a.base = *applied;

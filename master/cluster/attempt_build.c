@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent gets to run an attempt, made from the job and the task's placement whenever it is needed.
+// What an agent gets to run an attempt, made from the job and the task's placement whenever it is
+// needed.
 #include "master/cluster/cluster_internal.h"
 
 #include <signal.h>
@@ -100,8 +101,9 @@ struct attempt_spec *attempt_build(struct cluster *c, const struct task *t)
     s->timeout_ms = k->timeout_ms;
     s->lease_ms = c->options.lease_ms;
     s->log_limit = c->options.log_limit;
-    if (!s->job || !s->job_name || !s->user || !s->component || (k->image && !s->image) || copy_command(s, k->command) < 0 ||
-        copy_mounts(s, k) < 0 || copy_grants(s, t) < 0 || attempt_env(c, t, &s->env, &s->n_env) < 0) {
+    if (!s->job || !s->job_name || !s->user || !s->component || (k->image && !s->image) ||
+        copy_command(s, k->command) < 0 || copy_mounts(s, k) < 0 || copy_grants(s, t) < 0 ||
+        attempt_env(c, t, &s->env, &s->n_env) < 0) {
         attempt_spec_free(s);
         return NULL;
     }

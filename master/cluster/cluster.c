@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster context: marks, the turn's collect, and publishing when the batch is durable. Verbs on nodes, jobs and tasks are in
-// their own files; they change memory and call a mark from here. One batch at a time is under way (store/commit.c), so what a collect
-// captured is published before the next collect runs.
+// The cluster context: marks, the turn's collect, and publishing when the batch is durable. Verbs
+// on nodes, jobs and tasks are in their own files; they change memory and call a mark from here.
+// One batch at a time is under way (store/commit.c), so what a collect captured is published before
+// the next collect runs.
 #include "master/cluster/cluster_internal.h"
 
 #include "common/clock.h"
@@ -298,7 +299,8 @@ static int link_loaded(struct cluster *c, struct err *e)
     return r;
 }
 
-int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64_t last_event, struct err *e)
+int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64_t last_event,
+                  struct err *e)
 {
     int r = link_loaded(c, e);
     if (r < 0)
@@ -345,14 +347,12 @@ void cluster_free(struct cluster *c)
     }
     HASH_CLEAR(hh_name, c->nodes_by_name);
     struct node *n, *n_next;
-    HASH_ITER(hh, c->nodes, n, n_next)
-    {
+    HASH_ITER (hh, c->nodes, n, n_next) {
         HASH_DEL(c->nodes, n);
         node_destroy(n);
     }
     struct job_names *x, *tmp;
-    HASH_ITER(hh, c->names, x, tmp)
-    {
+    HASH_ITER (hh, c->names, x, tmp) {
         HASH_DEL(c->names, x);
         free(x->name);
         free(x);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster model: the only place where state changes. Verbs are pure transitions on memory plus a mark; the mark makes
-// them part of the turn's batch (store/commit.h). Replies, events and assignments leave only when that batch is durable.
+// The cluster model: the only place where state changes. Verbs are pure transitions on memory plus
+// a mark; the mark makes them part of the turn's batch (store/commit.h). Replies, events and
+// assignments leave only when that batch is durable.
 #pragma once
 
 #include "master/cluster/model.h"
@@ -13,7 +14,7 @@ struct cluster_options {
     const char *name;
     int64_t sync_interval_ms;
     int64_t lease_ms;
-    int64_t log_limit;              // bytes per stream kept on a node
+    int64_t log_limit;                  // bytes per stream kept on a node
     struct resources default_resources; // of components without `resources`
     // Called for each node whose published assignment moved (answer its held sync).
     void (*assignment_moved)(struct node *node, void *userdata);
@@ -28,14 +29,18 @@ struct cluster *cluster_new(const struct cluster_options *o); // NULL = out of m
 void cluster_close(struct cluster *c, void (*closed)(void *userdata), void *userdata);
 void cluster_free(struct cluster *c); // after closed
 
-// Loading, before cluster_start: one record of ours ("node:", "job:", "task:"); -ENOENT when the key is not the cluster's.
-int cluster_load(struct cluster *c, const char *key, const char *json, size_t len, struct err *e) WARN_UNUSED;
+// Loading, before cluster_start: one record of ours ("node:", "job:", "task:"); -ENOENT when the
+// key is not the cluster's.
+int cluster_load(struct cluster *c, const char *key, const char *json, size_t len,
+                 struct err *e) WARN_UNUSED;
 // An event of the stream, in order; the newest are kept for lists. Unreadable ones are skipped.
 void cluster_load_event(struct cluster *c, int64_t id, const char *json, size_t len);
-// Links what was loaded, takes the commit queue (borrowed) and begins to work. `epoch` is the store's. `last_event` the
-// highest event id in the stream.
-int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64_t last_event, struct err *e) WARN_UNUSED;
-// The commit queue's collect: schedules if something changed, then puts all dirty records. userdata = the cluster.
+// Links what was loaded, takes the commit queue (borrowed) and begins to work. `epoch` is the
+// store's. `last_event` the highest event id in the stream.
+int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64_t last_event,
+                  struct err *e) WARN_UNUSED;
+// The commit queue's collect: schedules if something changed, then puts all dirty records. userdata
+// = the cluster.
 void cluster_collect(void *cluster);
 
 // Other modules' records (tokens, idempotency) ride in the same batch. json is taken.
@@ -55,38 +60,49 @@ struct node *cluster_node_by_key(struct cluster *c, const char *fingerprint);
 struct node *cluster_nodes(struct cluster *c); // uthash head (hh), iteration order = join order
 unsigned cluster_node_count(const struct cluster *c);
 // Joins by key: the same key gets the same node again. -EEXIST when another key has the name.
-int cluster_node_join(struct cluster *c, const char *name, const char *key_fingerprint, bool approved, struct node **ret,
-                      struct err *e) WARN_UNUSED;
-// One message of an agent (sync or report), applied. -EBUSY: a second live instance; -EPROTO. `held_gone`: see api/agents.c.
-int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg, struct err *e) WARN_UNUSED;
+int cluster_node_join(struct cluster *c, const char *name, const char *key_fingerprint,
+                      bool approved, struct node **ret, struct err *e) WARN_UNUSED;
+// One message of an agent (sync or report), applied. -EBUSY: a second live instance; -EPROTO.
+// `held_gone`: see api/agents.c.
+int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg,
+                         struct err *e) WARN_UNUSED;
 // Its connection with the held sync is gone: another instance may take over at once.
 void cluster_node_disconnected(struct cluster *c, struct node *n);
 // Whether the attempt is in the node's assignment: only then may the node send its logs.
 bool cluster_node_holds(struct node *n, const char *attempt_id);
-// Fills an answer (owned by the caller) for the agent's position: only when everything of the node is published.
+// Fills an answer (owned by the caller) for the agent's position: only when everything of the node
+// is published.
 bool cluster_node_settled(const struct node *n);
-int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_position *applied, struct sync_answer *ret) WARN_UNUSED;
+int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_position *applied,
+                        struct sync_answer *ret) WARN_UNUSED;
 // Something for the agent beyond `applied`?
-bool cluster_node_has_news(const struct cluster *c, const struct node *n, const struct sync_position *applied);
+bool cluster_node_has_news(const struct cluster *c, const struct node *n,
+                           const struct sync_position *applied);
 // Repeating is harmless.
-void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason, const char *user);
+void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason,
+                               const char *user);
 
 // --- jobs ---
 struct job *cluster_job_by_id(struct cluster *c, const char *id);
-// An id, else the user's live job of that name, else the newest of that name. user NULL = anybody's.
+// An id, else the user's live job of that name, else the newest of that name. user NULL =
+// anybody's.
 struct job *cluster_job_find(struct cluster *c, const char *ref, const char *user);
 struct job *cluster_jobs_newest(struct cluster *c);
-struct job *cluster_job_older(struct cluster *c, const struct job *j); // the one submitted before it; NULL at the end
+struct job *cluster_job_older(struct cluster *c,
+                              const struct job *j); // the one submitted before it; NULL at the end
 struct job *cluster_queue(struct cluster *c); // jobs with waiting tasks, oldest first: ->queue_next
 unsigned cluster_job_count(const struct cluster *c);
 unsigned cluster_job_count_in(const struct cluster *c, enum job_state state);
 // Takes the spec. -EEXIST: the user has a live job of that name. -ENOSPC: too many jobs.
-int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret, struct err *e) WARN_UNUSED;
+int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret,
+                       struct err *e) WARN_UNUSED;
 // Repeating is harmless; a job that is over stays as it is.
 void cluster_job_stop(struct cluster *c, struct job *j, const char *user, const char *reason);
 // -EBUSY while it is not over. Record, tasks and logs go.
-int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struct err *e) WARN_UNUSED;
-struct task *cluster_task_by_attempt(struct cluster *c, const char *attempt_id); // current attempt only
+int cluster_job_delete(struct cluster *c, struct job *j, const char *user,
+                       struct err *e) WARN_UNUSED;
+struct task *cluster_task_by_attempt(struct cluster *c,
+                                     const char *attempt_id); // current attempt only
 struct task *cluster_job_task(struct job *j, const char *component, int index);
 
 // --- events ---
@@ -96,15 +112,18 @@ struct cluster_watch {
     struct cluster_watch *prev, *next;
 };
 void cluster_watch_add(struct cluster *c, struct cluster_watch *w);
-void cluster_watch_remove(struct cluster *c, struct cluster_watch *w); // also from inside a callback
+void cluster_watch_remove(struct cluster *c,
+                          struct cluster_watch *w);  // also from inside a callback
 int64_t cluster_last_event(const struct cluster *c); // last published id
-// In memory, for lists: the newest `n` are kept (CLUSTER_EVENTS_KEPT). Oldest first from id > after; NULL at the end.
+// In memory, for lists: the newest `n` are kept (CLUSTER_EVENTS_KEPT). Oldest first from id >
+// after; NULL at the end.
 #define CLUSTER_EVENTS_KEPT 10000
 const struct event *cluster_event_after(const struct cluster *c, int64_t after);
 
 // --- explain ---
 struct plan_explanation;
-// Why it waits (job with pending tasks), computed now. -EALREADY when nothing of it waits. Node names come in cluster_nodes order.
+// Why it waits (job with pending tasks), computed now. -EALREADY when nothing of it waits. Node
+// names come in cluster_nodes order.
 int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanation *ret) WARN_UNUSED;
 
 // --- views (JSON shapes of docs/api.md); new references, NULL = out of memory ---

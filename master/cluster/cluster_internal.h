@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of master/cluster/ share: the context, marks, and the steps that one file offers to the others.
+// What the files of master/cluster/ share: the context, marks, and the steps that one file offers
+// to the others.
 #pragma once
 
 #include "master/cluster/cluster.h"
@@ -28,13 +29,13 @@ struct cluster {
     int64_t epoch;
 
     struct node *nodes, *nodes_by_name;
-    struct job *jobs;              // by id
-    struct job *oldest, *newest;   // oldest is the list's head; newest its tail
+    struct job *jobs;            // by id
+    struct job *oldest, *newest; // oldest is the list's head; newest its tail
     struct job_names *names;
     unsigned job_counts[JOB_STATE_MAX];
     int64_t last_order;
-    struct task *attempts;         // by attempt id
-    struct job *queue;             // jobs with pending tasks, oldest first
+    struct task *attempts; // by attempt id
+    struct job *queue;     // jobs with pending tasks, oldest first
     struct loaded_task *loaded;
 
     struct node *dirty_nodes;
@@ -42,27 +43,27 @@ struct cluster {
     struct task *dirty_tasks;
     struct extra_record *extras;
     size_t n_extras, extras_capacity;
-    struct node *changed_nodes;    // assignment moved since the last collect
-    struct node **publishing;      // captured by collect: published when the batch is durable
+    struct node *changed_nodes; // assignment moved since the last collect
+    struct node **publishing;   // captured by collect: published when the batch is durable
     int64_t *publishing_generation;
     size_t n_publishing;
     int64_t publishing_event;
-    bool marked;                   // something since the last collect
+    bool marked; // something since the last collect
 
-    bool schedule;                 // something that the scheduler should look at
-    bool capacity_grew;            // jobs tried before are worth another look
+    bool schedule;      // something that the scheduler should look at
+    bool capacity_grew; // jobs tried before are worth another look
 
-    struct event **events;         // ring of kept events, by id
+    struct event **events; // ring of kept events, by id
     bool events_loaded;
-    int64_t first_event;           // id of the oldest kept; last_event + 1 when there is none
+    int64_t first_event; // id of the oldest kept; last_event + 1 when there is none
     int64_t last_event, collected_event, published_event;
     struct cluster_watch *watches, *watch_cursor;
 
-    struct task *late;             // ended, logs not in: by deadline
-    struct task *backoff;          // waiting to be restarted: by not_before
-    uv_timer_t timer;              // earliest of the two lists
+    struct task *late;    // ended, logs not in: by deadline
+    struct task *backoff; // waiting to be restarted: by not_before
+    uv_timer_t timer;     // earliest of the two lists
     uv_timer_t liveness;
-    uv_check_t after_poll;         // judges after the sockets were polled
+    uv_check_t after_poll; // judges after the sockets were polled
     int64_t liveness_due_ms, started_boot_ms, judge_from_ms;
     int handles;
     void (*closed)(void *userdata);
@@ -103,7 +104,8 @@ void node_destroy(struct node *n);
 // assignment.c
 struct assignment *assignment_add(struct cluster *c, struct node *n, struct task *t);
 void assignment_stop(struct cluster *c, struct node *n, struct assignment *a);
-void assignment_remove(struct cluster *c, struct node *n, struct assignment *a); // becomes a tombstone
+void assignment_remove(struct cluster *c, struct node *n,
+                       struct assignment *a); // becomes a tombstone
 void assignment_drop_applied(struct node *n);
 void assignment_free_all(struct node *n);
 struct assignment *assignment_find(struct node *n, const char *attempt_id);
@@ -114,7 +116,8 @@ struct job *job_new(struct job_spec *spec, const char *user);
 void job_link(struct cluster *c, struct job *j);
 void job_free(struct job *j);
 void job_refresh(struct cluster *c, struct job *j);
-void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const char *user, const char *reason);
+void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const char *user,
+                   const char *reason);
 void job_queue_update(struct cluster *c, struct job *j);
 char *job_to_record(const struct job *j);
 int job_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
@@ -123,9 +126,10 @@ int job_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUS
 const struct job_component *task_component(const struct task *t);
 void task_name(const struct task *t, char *out, size_t size); // JOBID/COMPONENT/INDEX
 void task_set_state(struct cluster *c, struct task *t, enum task_state s, const char *reason);
-void task_place(struct cluster *c, struct task *t, struct node *n, const struct resources *granted, uint64_t gpus,
-                const uint16_t *ports, int n_ports);
-void task_apply_status(struct cluster *c, struct node *n, struct task *t, const struct attempt_status *s);
+void task_place(struct cluster *c, struct task *t, struct node *n, const struct resources *granted,
+                uint64_t gpus, const uint16_t *ports, int n_ports);
+void task_apply_status(struct cluster *c, struct node *n, struct task *t,
+                       const struct attempt_status *s);
 void task_gone(struct cluster *c, struct node *n, struct task *t, const char *reason);
 void task_stop(struct cluster *c, struct task *t, const char *reason);
 void task_wait_remove(struct cluster *c, struct task *t);
@@ -136,8 +140,10 @@ int task_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNU
 
 // attempt_build.c, env.c: what the agent gets
 struct attempt_spec *attempt_build(struct cluster *c, const struct task *t); // NULL = out of memory
-struct attempt_spec *attempt_build_bare(const char *id); // of an attempt that is only kept for its logs
-int attempt_env(struct cluster *c, const struct task *t, struct job_env **ret, size_t *ret_n) WARN_UNUSED;
+struct attempt_spec *
+attempt_build_bare(const char *id); // of an attempt that is only kept for its logs
+int attempt_env(struct cluster *c, const struct task *t, struct job_env **ret,
+                size_t *ret_n) WARN_UNUSED;
 struct resources component_resources(const struct cluster *c, const struct job_component *k);
 
 // liveness.c

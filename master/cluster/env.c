@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The environment of an attempt: MARO's names, the convention of distributed frameworks, and meadow's own, as far as they are the
-// same on every machine (docs/job-file.md lists them). The agent adds what only the node knows.
+// The environment of an attempt: MARO's names, the convention of distributed frameworks, and
+// meadow's own, as far as they are the same on every machine (docs/job-file.md lists them). The
+// agent adds what only the node knows.
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/strbuf.h"
@@ -48,7 +49,8 @@ static const char *address(const struct task *t)
     return t->node ? json_opt_str(t->node->info, "address", "127.0.0.1") : "127.0.0.1";
 }
 
-// "host:port" of every task of the component by index; bare host without ports; empty between commas while one is not placed.
+// "host:port" of every task of the component by index; bare host without ports; empty between
+// commas while one is not placed.
 static void put_addrs(struct env *v, const struct job *j, size_t k)
 {
     char key[NAME_BYTES + 32];
@@ -119,8 +121,9 @@ static void put_meadow(struct env *v, const struct task *t)
         put_int(v, text, t->ports[i]);
     }
     put_int(v, "MEADOW_ATTEMPT", t->attempt);
-    (void)snprintf(text, sizeof(text), "cpu=%lldm,memory=%lld,gpu=%lld", (long long)t->granted.cpu_milli,
-                   (long long)t->granted.memory, (long long)t->granted.gpu);
+    (void)snprintf(text, sizeof(text), "cpu=%lldm,memory=%lld,gpu=%lld",
+                   (long long)t->granted.cpu_milli, (long long)t->granted.memory,
+                   (long long)t->granted.gpu);
     put(v, "MEADOW_RESOURCES", text);
     for (size_t k = 0; k < t->job->spec->n_components; k++)
         put_addrs(v, t->job, k);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Events: what happened, numbered without gaps. An event is made with the change it tells of, rides in the same batch to
-// the store's stream, and is shown to watchers only when that batch is durable. The newest are kept in memory.
+// Events: what happened, numbered without gaps. An event is made with the change it tells of, rides
+// in the same batch to the store's stream, and is shown to watchers only when that batch is
+// durable. The newest are kept in memory.
 #include "common/clock.h"
 #include "common/json.h"
 #include "master/cluster/cluster_internal.h"
@@ -47,8 +48,9 @@ static struct event *event_new(int64_t id, int64_t time_ms, const char *const te
     return ev;
 }
 
-// The newest take the places of the oldest. What is dropped here before its batch was collected is missing from the stream too; a single
-// turn would have to make more than CLUSTER_EVENTS_KEPT events for that.
+// The newest take the places of the oldest. What is dropped here before its batch was collected is
+// missing from the stream too; a single turn would have to make more than CLUSTER_EVENTS_KEPT
+// events for that.
 static void keep(struct cluster *c, struct event *ev)
 {
     while (ev->id - c->first_event >= CLUSTER_EVENTS_KEPT) {
@@ -74,7 +76,9 @@ void event_emit(struct cluster *c, const struct event_fields *f)
                                 job ? job->id : "",
                                 task,
                                 f->reason ? f->reason : "",
-                                f->user ? f->user : job ? job->user : ""};
+                                f->user ? f->user
+                                : job   ? job->user
+                                        : ""};
     struct event *ev = event_new(c->last_event + 1, clock_real_ms(), texts);
     if (!ev)
         return; // the change itself is still recorded; only its line in the list is missing
@@ -89,8 +93,9 @@ void cluster_load_event(struct cluster *c, int64_t id, const char *json, size_t 
     json_t *j = NULL;
     if (json_parse(json, len, &j, &e) < 0)
         return;
-    const char *texts[TEXTS] = {json_opt_str(j, "type", ""),   json_opt_str(j, "object", ""), json_opt_str(j, "node", ""),
-                                json_opt_str(j, "job", ""),    json_opt_str(j, "task", ""),   json_opt_str(j, "reason", ""),
+    const char *texts[TEXTS] = {json_opt_str(j, "type", ""), json_opt_str(j, "object", ""),
+                                json_opt_str(j, "node", ""), json_opt_str(j, "job", ""),
+                                json_opt_str(j, "task", ""), json_opt_str(j, "reason", ""),
                                 json_opt_str(j, "user", "")};
     struct event *ev = event_new(id, json_opt_time(j, "time"), texts);
     json_decref(j);

@@ -115,7 +115,8 @@ static void job_unlink(struct cluster *c, struct job *j)
     c->job_counts[j->state]--;
 }
 
-static void set_state(struct cluster *c, struct job *j, enum job_state s, const char *user, const char *reason)
+static void set_state(struct cluster *c, struct job *j, enum job_state s, const char *user,
+                      const char *reason)
 {
     if (j->state == s)
         return;
@@ -131,12 +132,14 @@ static void set_state(struct cluster *c, struct job *j, enum job_state s, const 
     job_dirty(c, j);
     char type[32];
     (void)snprintf(type, sizeof(type), "job.%s", job_state_to_string(s));
-    event_emit(c, &(struct event_fields){.type = type, .object = "job", .job = j, .reason = j->reason, .user = user});
+    event_emit(c, &(struct event_fields){
+                      .type = type, .object = "job", .job = j, .reason = j->reason, .user = user});
 }
 
 void job_queue_update(struct cluster *c, struct job *j)
 {
-    bool wanted = j->totals[TASK_PENDING] > 0 && !over(j->state) && j->state != JOB_STOPPING && !j->deleted;
+    bool wanted =
+        j->totals[TASK_PENDING] > 0 && !over(j->state) && j->state != JOB_STOPPING && !j->deleted;
     if (wanted == j->queued)
         return;
     if (wanted)
@@ -202,19 +205,21 @@ struct task *cluster_job_task(struct job *j, const char *component, int index)
 {
     for (size_t k = 0; k < j->spec->n_components; k++)
         if (strcmp(j->spec->components[k].name, component) == 0)
-            return index >= 0 && index < j->spec->components[k].num ? &j->tasks[j->first[k] + index] : NULL;
+            return index >= 0 && index < j->spec->components[k].num ? &j->tasks[j->first[k] + index]
+                                                                    : NULL;
     return NULL;
 }
 
 // --- verbs ---
 
-int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret, struct err *e)
+int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret,
+                       struct err *e)
 {
     struct job_names *names = names_of(c, spec->name, false);
     for (struct job *x = names ? names->jobs : NULL; x; x = x->name_next)
         if (!over(x->state) && strcmp(x->user, user) == 0)
-            return err_set(e, -EEXIST, "%s has a job named %s already (%s, %s)", user, x->name, x->id,
-                           job_state_to_string(x->state));
+            return err_set(e, -EEXIST, "%s has a job named %s already (%s, %s)", user, x->name,
+                           x->id, job_state_to_string(x->state));
     struct job *j = job_new(spec, user);
     if (!j)
         return err_set(e, -ENOMEM, "out of memory");
@@ -230,13 +235,15 @@ int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *use
     job_link(c, j);
     job_dirty(c, j);
     job_queue_update(c, j);
-    event_emit(c, &(struct event_fields){.type = "job.submitted", .object = "job", .job = j, .user = user});
+    event_emit(c, &(struct event_fields){
+                      .type = "job.submitted", .object = "job", .job = j, .user = user});
     want_schedule(c, false);
     *ret = j;
     return 0;
 }
 
-void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const char *user, const char *reason)
+void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const char *user,
+                   const char *reason)
 {
     if (over(j->state) || j->state == JOB_STOPPING)
         return;
@@ -244,7 +251,8 @@ void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const
     set_state(c, j, JOB_STOPPING, user, reason);
     job_queue_update(c, j);
     for (int i = 0; i < j->n_tasks; i++)
-        task_stop(c, &j->tasks[i], final == JOB_STOPPED ? "the job was stopped" : "the job is over");
+        task_stop(c, &j->tasks[i],
+                  final == JOB_STOPPED ? "the job was stopped" : "the job is over");
 }
 
 static int live(const struct job *j)
@@ -311,8 +319,10 @@ void cluster_job_stop(struct cluster *c, struct job *j, const char *user, const 
 int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struct err *e)
 {
     if (!over(j->state))
-        return err_set(e, -EBUSY, "job %s is %s: stop it first", j->name, job_state_to_string(j->state));
-    event_emit(c, &(struct event_fields){.type = "job.deleted", .object = "job", .job = j, .user = user});
+        return err_set(e, -EBUSY, "job %s is %s: stop it first", j->name,
+                       job_state_to_string(j->state));
+    event_emit(
+        c, &(struct event_fields){.type = "job.deleted", .object = "job", .job = j, .user = user});
     for (int i = 0; i < j->n_tasks; i++) {
         struct task *t = &j->tasks[i];
         if (t->entry)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which nodes are silent. A node that misses three sync intervals is unreachable: nothing is moved. The master judges nobody for time in
-// which it was itself away: a late timer moves the judging on by a full term, and judging happens only after the sockets were polled.
+// Which nodes are silent. A node that misses three sync intervals is unreachable: nothing is moved.
+// The master judges nobody for time in which it was itself away: a late timer moves the judging on
+// by a full term, and judging happens only after the sockets were polled.
 #include "common/clock.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
@@ -18,12 +19,14 @@ static void judge(struct cluster *c)
     char reason[REASON_BYTES];
     for (struct node *n = c->nodes; n; n = n->hh.next) {
         int64_t since = n->seen_boot_ms > c->judge_from_ms ? n->seen_boot_ms : c->judge_from_ms;
-        if (n->state == NODE_LEFT || n->state == NODE_LOST || n->state == NODE_UNREACHABLE || now - since < term_ms(c))
+        if (n->state == NODE_LEFT || n->state == NODE_LOST || n->state == NODE_UNREACHABLE ||
+            now - since < term_ms(c))
             continue;
         if (n->seen_boot_ms == 0)
             (void)snprintf(reason, sizeof(reason), "not heard from since the master started");
         else
-            (void)snprintf(reason, sizeof(reason), "not heard from for %lld s", (long long)((now - n->seen_boot_ms) / 1000));
+            (void)snprintf(reason, sizeof(reason), "not heard from for %lld s",
+                           (long long)((now - n->seen_boot_ms) / 1000));
         n->connected = false;
         node_set_state(c, n, NODE_UNREACHABLE, reason);
     }
@@ -43,7 +46,8 @@ static void on_timer(uv_timer_t *timer)
     int64_t late = now - c->liveness_due_ms;
     c->liveness_due_ms = now + c->options.sync_interval_ms;
     if (late > c->options.sync_interval_ms) {
-        log_warn("nodes", "this process was away for about %lld ms: nodes get a new term", (long long)late);
+        log_warn("nodes", "this process was away for about %lld ms: nodes get a new term",
+                 (long long)late);
         c->judge_from_ms = now;
     }
     (void)uv_check_start(&c->after_poll, on_after_poll);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cluster's records as the master holds them. Plain data, read by handlers and views; only files in
-// master/cluster/ change it, and every change goes through cluster.h so that it becomes durable.
+// The cluster's records as the master holds them. Plain data, read by handlers and views; only
+// files in master/cluster/ change it, and every change goes through cluster.h so that it becomes
+// durable.
 #pragma once
 
 #include "common/id.h"
@@ -21,16 +22,37 @@ struct http_request;
 #define TASK_PREVIOUS_MAX 16
 
 enum task_state {
-    TASK_PENDING, TASK_ASSIGNED, TASK_STARTING, TASK_RUNNING, TASK_STOPPING, // live, in this order
-    TASK_SUCCEEDED, TASK_FAILED, TASK_STOPPED, TASK_LOST, TASK_UNKNOWN,      // over
+    TASK_PENDING,
+    TASK_ASSIGNED,
+    TASK_STARTING,
+    TASK_RUNNING,
+    TASK_STOPPING, // live, in this order
+    TASK_SUCCEEDED,
+    TASK_FAILED,
+    TASK_STOPPED,
+    TASK_LOST,
+    TASK_UNKNOWN, // over
     TASK_STATE_MAX,
 };
 enum job_state {
-    JOB_PENDING, JOB_RUNNING, JOB_RESIZING, JOB_STOPPING, // live
-    JOB_SUCCEEDED, JOB_FAILED, JOB_STOPPED,               // over
+    JOB_PENDING,
+    JOB_RUNNING,
+    JOB_RESIZING,
+    JOB_STOPPING, // live
+    JOB_SUCCEEDED,
+    JOB_FAILED,
+    JOB_STOPPED, // over
     JOB_STATE_MAX,
 };
-enum node_state { NODE_PENDING, NODE_READY, NODE_NOT_READY, NODE_UNREACHABLE, NODE_LOST, NODE_LEFT, NODE_STATE_MAX };
+enum node_state {
+    NODE_PENDING,
+    NODE_READY,
+    NODE_NOT_READY,
+    NODE_UNREACHABLE,
+    NODE_LOST,
+    NODE_LEFT,
+    NODE_STATE_MAX
+};
 
 const char *task_state_to_string(enum task_state s);
 int task_state_from_string(const char *text, enum task_state *ret) WARN_UNUSED;
@@ -46,35 +68,36 @@ struct task {
     int index;
     enum task_state state;
     char reason[REASON_BYTES];
-    int attempt;                          // number of the latest attempt; 0 = none yet
-    char attempt_id[ATTEMPT_ID_BYTES];    // "" = none yet
+    int attempt;                       // number of the latest attempt; 0 = none yet
+    char attempt_id[ATTEMPT_ID_BYTES]; // "" = none yet
     char issued_to[INSTANCE_BYTES];
-    struct node *node;                    // weak; where the latest attempt is or was; NULL = none, or node removed
-    char node_name[NAME_BYTES];           // kept for display when the node is gone
+    struct node *node; // weak; where the latest attempt is or was; NULL = none, or node removed
+    char node_name[NAME_BYTES]; // kept for display when the node is gone
     struct resources granted;
-    uint64_t gpus;                        // bit set
+    uint64_t gpus; // bit set
     uint16_t ports[TASK_MAX_PORTS];
     int n_ports;
-    bool holds_node;                      // its resources are subtracted from the node
-    int64_t change;                       // last status number applied, of instance issued_to's successor `change_of`
+    bool holds_node; // its resources are subtracted from the node
+    int64_t change;  // last status number applied, of instance issued_to's successor `change_of`
     char change_of[INSTANCE_BYTES];
-    struct attempt_status status;         // latest from the agent
-    int starts;                           // counted starts (restart.max_attempts)
-    int infra_failures;                   // consecutive attempts lost to infrastructure, for backoff
-    int64_t not_before_boot_ms;           // backoff: not placed earlier (CLOCK_BOOTTIME); 0 = now
-    char avoid_node[NAME_BYTES];          // the last attempt failed there
-    int64_t assigned_ms;                  // real time
-    bool logs_late;                       // ended, shown as such only when logs are in or 10 s have passed
+    struct attempt_status status; // latest from the agent
+    int starts;                   // counted starts (restart.max_attempts)
+    int infra_failures;           // consecutive attempts lost to infrastructure, for backoff
+    int64_t not_before_boot_ms;   // backoff: not placed earlier (CLOCK_BOOTTIME); 0 = now
+    char avoid_node[NAME_BYTES];  // the last attempt failed there
+    int64_t assigned_ms;          // real time
+    bool logs_late;               // ended, shown as such only when logs are in or 10 s have passed
     int64_t logs_deadline_boot_ms;
-    enum task_state final_state;          // state to show once logs_late is over
-    char previous[TASK_PREVIOUS_MAX][ATTEMPT_ID_BYTES]; // earlier attempts, newest first, for their logs
+    enum task_state final_state; // state to show once logs_late is over
+    char previous[TASK_PREVIOUS_MAX]
+                 [ATTEMPT_ID_BYTES]; // earlier attempts, newest first, for their logs
     int n_previous;
-    bool dirty;                           // to be written with the next batch
+    bool dirty; // to be written with the next batch
     struct task *dirty_next;
-    struct assignment *entry;             // weak; what the node is told about it; NULL = nothing
-    struct task *wait_prev, *wait_next;   // in the cluster's list of late logs, or of backoffs
+    struct assignment *entry;           // weak; what the node is told about it; NULL = nothing
+    struct task *wait_prev, *wait_next; // in the cluster's list of late logs, or of backoffs
     bool in_backoff;
-    UT_hash_handle hh;                    // by attempt_id, while it is set
+    UT_hash_handle hh; // by attempt_id, while it is set
 };
 
 struct job {
@@ -85,32 +108,32 @@ struct job {
     enum job_state state;
     enum job_state final; // while STOPPING: what it will be
     char reason[REASON_BYTES];
-    int64_t order;        // submission number; only grows
+    int64_t order; // submission number; only grows
     int64_t submitted_ms, started_ms, ended_ms;
-    struct task *tasks;   // all, component after component
+    struct task *tasks; // all, component after component
     int n_tasks;
-    int *first;           // per component: index of its first task
+    int *first;                    // per component: index of its first task
     int (*counts)[TASK_STATE_MAX]; // per component: tasks in each state
     int totals[TASK_STATE_MAX];
-    bool tried;           // the scheduler looked at it since capacity last grew
+    bool tried; // the scheduler looked at it since capacity last grew
     bool dirty, deleted;
     struct job *dirty_next;
-    struct job *prev, *next;           // all jobs, oldest first
+    struct job *prev, *next;             // all jobs, oldest first
     struct job *queue_prev, *queue_next; // jobs with pending tasks
     bool queued;
-    struct job *name_prev, *name_next;   // jobs of the same name, newest first
-    UT_hash_handle hh;    // by id
+    struct job *name_prev, *name_next; // jobs of the same name, newest first
+    UT_hash_handle hh;                 // by id
 };
 
 // One attempt in a node's assignment.
 struct assignment {
     char id[ATTEMPT_ID_BYTES];
-    struct task *task;            // weak; NULL: a tombstone, or an attempt that its task has left behind
+    struct task *task; // weak; NULL: a tombstone, or an attempt that its task has left behind
     enum desired_state desired;
-    bool removed;                 // tombstone: dropped when the agent has applied `generation`
-    int64_t generation;           // when it last changed
-    int64_t keep_until_boot_ms;   // ended without all logs: kept until then
-    bool reported;                // the agent has it in its inventory
+    bool removed;               // tombstone: dropped when the agent has applied `generation`
+    int64_t generation;         // when it last changed
+    int64_t keep_until_boot_ms; // ended without all logs: kept until then
+    bool reported;              // the agent has it in its inventory
     enum attempt_state reported_state;
     UT_hash_handle hh;
 };
@@ -122,15 +145,15 @@ struct node {
     enum node_state state;
     char reason[REASON_BYTES];
     bool approved, draining;
-    json_t *labels;       // object
-    json_t *info;         // `node` of its last report (hardware, engine, resources, ports), or NULL
+    json_t *labels; // object
+    json_t *info;   // `node` of its last report (hardware, engine, resources, ports), or NULL
     json_t *usage;
     struct resources total, reserved;
     uint64_t gpus_taken;
     int n_gpus;
-    bool engine_ready;     // as its last report says
+    bool engine_ready; // as its last report says
     char engine_reason[REASON_BYTES];
-    bool connected;        // no sign that the connection of this instance ended
+    bool connected; // no sign that the connection of this instance ended
     uint16_t port_first, port_count, port_cursor;
     uint64_t *ports_taken; // (port_count + 63) / 64 words
     int tasks;             // attempts that hold resources
@@ -140,9 +163,9 @@ struct node {
     char instance[INSTANCE_BYTES]; // "" = none since this master started
     int64_t seen_boot_ms;          // last message received; 0 = none since this master started
     int64_t last_seq;
-    int64_t acked;                  // changes of this instance up to here are durable
-    bool wants_inventory;          // ask with the next answer
-    bool inventory_seen;           // of this instance
+    int64_t acked;        // changes of this instance up to here are durable
+    bool wants_inventory; // ask with the next answer
+    bool inventory_seen;  // of this instance
     int64_t applied_generation;
     int64_t generation, published_generation;
     struct assignment *assignments; // by attempt id

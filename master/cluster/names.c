@@ -5,8 +5,9 @@
 
 #include <string.h>
 
-static const char *const task_names[TASK_STATE_MAX] = {"pending",  "assigned",  "starting", "running", "stopping",
-                                                       "succeeded", "failed", "stopped",  "lost",    "unknown"};
+static const char *const task_names[TASK_STATE_MAX] = {
+    "pending",   "assigned", "starting", "running", "stopping",
+    "succeeded", "failed",   "stopped",  "lost",    "unknown"};
 static const char *const job_names[JOB_STATE_MAX] = {"pending",   "running", "resizing", "stopping",
                                                      "succeeded", "failed",  "stopped"};
 static const char *const node_names[NODE_STATE_MAX] = {"pending",     "ready", "not_ready",

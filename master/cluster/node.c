@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nodes: joining, states, and what is reserved on them. A node is its key; its name is what people see.
+// Nodes: joining, states, and what is reserved on them. A node is its key; its name is what people
+// see.
 #include "master/cluster/cluster_internal.h"
 
 #include "common/cleanup.h"
@@ -66,8 +67,8 @@ struct node *cluster_node_by_key(struct cluster *c, const char *fingerprint)
     return NULL;
 }
 
-int cluster_node_join(struct cluster *c, const char *name, const char *key_fingerprint, bool approved, struct node **ret,
-                      struct err *e)
+int cluster_node_join(struct cluster *c, const char *name, const char *key_fingerprint,
+                      bool approved, struct node **ret, struct err *e)
 {
     char id[ID_BYTES];
     struct node *n = cluster_node_by_key(c, key_fingerprint);
@@ -103,7 +104,8 @@ void node_set_state(struct cluster *c, struct node *n, enum node_state s, const 
     node_dirty(c, n);
     char type[32];
     (void)snprintf(type, sizeof(type), "node.%s", node_state_to_string(s));
-    event_emit(c, &(struct event_fields){.type = type, .object = "node", .node = n, .reason = reason});
+    event_emit(c,
+               &(struct event_fields){.type = type, .object = "node", .node = n, .reason = reason});
     want_schedule(c, s == NODE_READY);
 }
 
@@ -119,7 +121,8 @@ void node_refresh_state(struct cluster *c, struct node *n)
         node_set_state(c, n, NODE_READY, "");
 }
 
-void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason, const char *user)
+void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason,
+                               const char *user)
 {
     if (n->draining == draining)
         return;
@@ -199,7 +202,8 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
     const json_t *ports = json_object_get(info, "ports");
     int64_t first = json_opt_i64(ports, "first", 0);
     int64_t count = json_opt_i64(ports, "count", 0);
-    struct resources total = {json_opt_i64(resources, "cpu", 0), json_opt_i64(resources, "memory", 0),
+    struct resources total = {json_opt_i64(resources, "cpu", 0),
+                              json_opt_i64(resources, "memory", 0),
                               json_opt_i64(resources, "gpu", 0)};
 
     if (total.cpu_milli < 0 || total.memory < 0 || total.gpu < 0 || total.gpu > NODE_MAX_GPUS)
@@ -208,13 +212,15 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
         return err_set(e, -EPROTO, "node: ports out of range");
     if (take_ports(n, (uint16_t)first, (uint16_t)count) < 0)
         return err_set(e, -ENOMEM, "out of memory");
-    bool grew = total.cpu_milli > n->total.cpu_milli || total.memory > n->total.memory || total.gpu > n->total.gpu;
+    bool grew = total.cpu_milli > n->total.cpu_milli || total.memory > n->total.memory ||
+                total.gpu > n->total.gpu;
     bool same = n->info && json_equal(n->info, info);
     n->total = total;
     n->n_gpus = (int)total.gpu;
     n->docker = strcmp(json_opt_str(info, "runtime", "process"), "docker") == 0;
     n->engine_ready = json_opt_bool(info, "ready", true);
-    (void)snprintf(n->engine_reason, sizeof(n->engine_reason), "%s", json_opt_str(info, "reason", "not ready"));
+    (void)snprintf(n->engine_reason, sizeof(n->engine_reason), "%s",
+                   json_opt_str(info, "reason", "not ready"));
     json_decref(n->info);
     n->info = json_incref(info);
     if (!same)

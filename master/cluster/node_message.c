@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An agent's message, applied: who speaks, what it holds, what changed. Absence from a message is not death: an attempt counts as gone only
-// when a complete inventory that includes its generation does not list it (proto/AGENT.md).
+// An agent's message, applied: who speaks, what it holds, what changed. Absence from a message is
+// not death: an attempt counts as gone only when a complete inventory that includes its generation
+// does not list it (proto/AGENT.md).
 #include "common/clock.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
@@ -9,16 +10,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LATE_LOGS_KEEP_MS INT64_C(600000) // an ended attempt whose logs don't arrive is kept on its node this long
+#define LATE_LOGS_KEEP_MS                                                                          \
+    INT64_C(600000) // an ended attempt whose logs don't arrive is kept on its node this long
 
-static int check_instance(struct cluster *c, struct node *n, const struct sync_request *msg, struct err *e)
+static int check_instance(struct cluster *c, struct node *n, const struct sync_request *msg,
+                          struct err *e)
 {
     if (strcmp(n->instance, msg->instance) == 0)
         return 0;
     int64_t age = clock_boot_ms() - n->seen_boot_ms;
     if (n->instance[0] && n->connected && (n->held || age < c->options.sync_interval_ms * 2))
         return err_set(e, -EBUSY,
-                       "another instance of node %s is alive (heard %lld ms ago): two agents share one identity; stop one of them",
+                       "another instance of node %s is alive (heard %lld ms ago): two agents share "
+                       "one identity; stop one of them",
                        n->name, (long long)age);
     log_info("nodes", "node %s: instance %s begins", n->name, msg->instance);
     (void)snprintf(n->instance, sizeof(n->instance), "%s", msg->instance);
@@ -70,8 +74,7 @@ static void find_gone(struct cluster *c, struct node *n, const struct sync_reque
         memcpy(ids[i], msg->statuses[i].id, sizeof(*ids));
     qsort(ids, msg->n_statuses, sizeof(*ids), compare_ids);
     struct assignment *a, *tmp;
-    HASH_ITER(hh, n->assignments, a, tmp)
-    {
+    HASH_ITER (hh, n->assignments, a, tmp) {
         if (bsearch(a->id, ids, msg->n_statuses, sizeof(*ids), compare_ids))
             continue;
         if (a->reported) {
@@ -100,11 +103,13 @@ static void apply_inventory(struct cluster *c, struct node *n, const struct sync
 static void check_digest(struct cluster *c, struct node *n, const struct sync_request *msg)
 {
     char digest[17];
-    if (msg->applied.epoch != c->epoch || msg->applied.generation != n->generation || !n->inventory_seen)
+    if (msg->applied.epoch != c->epoch || msg->applied.generation != n->generation ||
+        !n->inventory_seen)
         return;
     inventory_digest(n->reported_sum, digest);
     if (strcmp(digest, msg->digest) != 0 && !msg->has_inventory) {
-        log_debug("nodes", "node %s: digest %s, expected %s: asking for its inventory", n->name, msg->digest, digest);
+        log_debug("nodes", "node %s: digest %s, expected %s: asking for its inventory", n->name,
+                  msg->digest, digest);
         n->wants_inventory = true;
     }
 }
@@ -113,8 +118,7 @@ static void check_digest(struct cluster *c, struct node *n, const struct sync_re
 static void drop_late(struct cluster *c, struct node *n, int64_t now)
 {
     struct assignment *a, *tmp;
-    HASH_ITER(hh, n->assignments, a, tmp)
-    {
+    HASH_ITER (hh, n->assignments, a, tmp) {
         if (a->removed || !a->reported || a->reported_state != ATTEMPT_ENDED)
             continue;
         if (!a->keep_until_boot_ms)
@@ -127,8 +131,10 @@ static void drop_late(struct cluster *c, struct node *n, int64_t now)
 int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg, struct err *e)
 {
     if (abs(msg->protocol - MEADOW_PROTOCOL) > 1)
-        return err_set(e, -EPROTO, "protocol %d is not spoken here (this master speaks %d): upgrade the older side", msg->protocol,
-                       MEADOW_PROTOCOL);
+        return err_set(
+            e, -EPROTO,
+            "protocol %d is not spoken here (this master speaks %d): upgrade the older side",
+            msg->protocol, MEADOW_PROTOCOL);
     int r = check_instance(c, n, msg, e);
     if (r < 0)
         return r;
@@ -146,7 +152,8 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
         json_decref(n->usage);
         n->usage = json_incref(msg->usage);
     }
-    if (newest && msg->applied.epoch == c->epoch && msg->applied.generation > n->applied_generation &&
+    if (newest && msg->applied.epoch == c->epoch &&
+        msg->applied.generation > n->applied_generation &&
         msg->applied.generation <= n->published_generation)
         n->applied_generation = msg->applied.generation;
     for (size_t i = 0; i < msg->n_statuses; i++)

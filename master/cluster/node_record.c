@@ -83,8 +83,9 @@ json_t *node_view(const struct node *n)
     json_put_i64(j, "tasks", n->tasks);
     json_t *r = json_object();
     json_put(r, "total", resources_json(n->total.cpu_milli, n->total.memory, n->total.gpu));
-    json_put(r, "free", resources_json(n->total.cpu_milli - n->reserved.cpu_milli, n->total.memory - n->reserved.memory,
-                                       n->total.gpu - n->reserved.gpu));
+    json_put(r, "free",
+             resources_json(n->total.cpu_milli - n->reserved.cpu_milli,
+                            n->total.memory - n->reserved.memory, n->total.gpu - n->reserved.gpu));
     json_put(r, "used", resources_json(n->reserved.cpu_milli, n->reserved.memory, n->reserved.gpu));
     json_put(j, "resources", r);
     if (n->info)

@@ -24,7 +24,8 @@ static void describe(const struct attempt_status *s, char *out, size_t size)
 {
     const char *extra = s->reason[0] ? s->reason : NULL;
     if (s->cause == CAUSE_OOM)
-        (void)snprintf(out, size, "killed for using more memory than it may (exit code %d)", s->exit_code);
+        (void)snprintf(out, size, "killed for using more memory than it may (exit code %d)",
+                       s->exit_code);
     else if (s->cause == CAUSE_TIMEOUT)
         (void)snprintf(out, size, "ran into its time limit");
     else if (s->cause == CAUSE_EXIT && s->signal)
@@ -54,7 +55,8 @@ static void own_end(const struct restart_input *in, struct restart_decision *d)
         d->state = TASK_FAILED;
         return;
     }
-    bool final = s->cause == CAUSE_TIMEOUT || (s->cause == CAUSE_EXIT && s->exit_code == EXIT_NO_RESTART);
+    bool final =
+        s->cause == CAUSE_TIMEOUT || (s->cause == CAUSE_EXIT && s->exit_code == EXIT_NO_RESTART);
     if (may && !final && (in->max_attempts == 0 || in->starts < in->max_attempts)) {
         d->action = RESTART_AGAIN;
         d->delay_ms = backoff(in->starts, in->backoff_ms, in->max_backoff_ms);
@@ -75,7 +77,9 @@ void restart_decide(const struct restart_input *in, struct restart_decision *ret
         done(&d, own && s->exit_code == 0 ? TASK_SUCCEEDED : own ? TASK_FAILED : TASK_STOPPED);
     } else if (s->cause == CAUSE_ENGINE || s->cause == CAUSE_NEVER_STARTED) {
         d.action = RESTART_AGAIN;
-        d.delay_ms = s->cause == CAUSE_NEVER_STARTED ? 0 : backoff(in->infra_failures, INFRA_BACKOFF_MS, INFRA_MAX_BACKOFF_MS);
+        d.delay_ms = s->cause == CAUSE_NEVER_STARTED
+                         ? 0
+                         : backoff(in->infra_failures, INFRA_BACKOFF_MS, INFRA_MAX_BACKOFF_MS);
     } else {
         own_end(in, &d);
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows from the end of an attempt: pure, so that every rule of docs/job-file.md "Restarts" is a test case.
+// What follows from the end of an attempt: pure, so that every rule of docs/job-file.md "Restarts"
+// is a test case.
 #pragma once
 
 #include "master/cluster/model.h"
@@ -12,22 +13,23 @@ enum restart_action {
 
 struct restart_input {
     enum restart_policy policy;
-    int max_attempts;          // 0 = no bound
+    int max_attempts; // 0 = no bound
     int64_t backoff_ms, max_backoff_ms;
-    int starts;                // counted starts so far, this one included
-    int infra_failures;        // consecutive, this one included
-    bool stop_wanted;          // the task was told to stop
+    int starts;                          // counted starts so far, this one included
+    int infra_failures;                  // consecutive, this one included
+    bool stop_wanted;                    // the task was told to stop
     const struct attempt_status *status; // state ENDED
 };
 
 struct restart_decision {
     enum restart_action action;
-    enum task_state state;  // for DONE and STOP_JOB
-    bool counted;           // this end was the program's own: it counts against max_attempts
-    int64_t delay_ms;       // for AGAIN
+    enum task_state state; // for DONE and STOP_JOB
+    bool counted;          // this end was the program's own: it counts against max_attempts
+    int64_t delay_ms;      // for AGAIN
     char reason[REASON_BYTES];
 };
 
-// Exit codes 64 (do not restart) and 65 (stop the job) are MARO's. The first restart is immediate, then backoff doubles from
-// backoff_ms up to max_backoff_ms. Losses to the infrastructure are tried again whatever the policy says and are not counted.
+// Exit codes 64 (do not restart) and 65 (stop the job) are MARO's. The first restart is immediate,
+// then backoff doubles from backoff_ms up to max_backoff_ms. Losses to the infrastructure are tried
+// again whatever the policy says and are not counted.
 void restart_decide(const struct restart_input *in, struct restart_decision *ret);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task's life: placed, reported, ended, restarted. Its resources are free when the process is gone; its end is shown when its logs are
-// in, or 10 s later with logs "incomplete".
+// A task's life: placed, reported, ended, restarted. Its resources are free when the process is
+// gone; its end is shown when its logs are in, or 10 s later with logs "incomplete".
 #include "common/clock.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
@@ -43,7 +43,8 @@ void task_set_state(struct cluster *c, struct task *t, enum task_state s, const 
     j->totals[s]++;
     char type[32];
     (void)snprintf(type, sizeof(type), "task.%s", task_state_to_string(s));
-    event_emit(c, &(struct event_fields){.type = type, .object = "task", .task = t, .reason = reason});
+    event_emit(c,
+               &(struct event_fields){.type = type, .object = "task", .task = t, .reason = reason});
     if (s == TASK_PENDING || over(s))
         job_queue_update(c, j);
 }
@@ -138,8 +139,8 @@ static void forget_attempt(struct cluster *c, struct task *t)
     t->n_previous++;
 }
 
-void task_place(struct cluster *c, struct task *t, struct node *n, const struct resources *granted, uint64_t gpus,
-                const uint16_t *ports, int n_ports)
+void task_place(struct cluster *c, struct task *t, struct node *n, const struct resources *granted,
+                uint64_t gpus, const uint16_t *ports, int n_ports)
 {
     char id[ATTEMPT_ID_BYTES] = "a";
     if (id_random(id + 1, 20) < 0) {
@@ -196,7 +197,8 @@ static void leave_entry(struct cluster *c, struct node *n, struct task *t)
         assignment_remove(c, n, a);
 }
 
-static void again(struct cluster *c, struct node *n, struct task *t, const struct restart_decision *d)
+static void again(struct cluster *c, struct node *n, struct task *t,
+                  const struct restart_decision *d)
 {
     leave_entry(c, n, t);
     (void)snprintf(t->avoid_node, sizeof(t->avoid_node), "%s", n->name);
@@ -219,10 +221,14 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
     const struct job_component *k = task_component(t);
     bool infra = t->status.cause == CAUSE_ENGINE || t->status.cause == CAUSE_NEVER_STARTED;
     t->infra_failures = infra ? t->infra_failures + 1 : 0;
-    struct restart_input in = {k->restart,        k->max_attempts,
-                               k->backoff_ms,     k->max_backoff_ms,
-                               t->starts,         t->infra_failures,
-                               t->job->state == JOB_STOPPING, &t->status};
+    struct restart_input in = {k->restart,
+                               k->max_attempts,
+                               k->backoff_ms,
+                               k->max_backoff_ms,
+                               t->starts,
+                               t->infra_failures,
+                               t->job->state == JOB_STOPPING,
+                               &t->status};
     struct restart_decision d;
     restart_decide(&in, &d);
     if (!d.counted && t->starts > 0)
@@ -235,7 +241,8 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
     }
     if (d.action == RESTART_STOP_JOB) {
         char text[320];
-        (void)snprintf(text, sizeof(text), "%s/%d asked for the job's end (exit code 65)", k->name, t->index);
+        (void)snprintf(text, sizeof(text), "%s/%d asked for the job's end (exit code 65)", k->name,
+                       t->index);
         job_end_begin(c, t->job, JOB_FAILED, NULL, text);
     }
     (void)snprintf(t->reason, sizeof(t->reason), "%s", d.state == TASK_SUCCEEDED ? "" : d.reason);
@@ -253,7 +260,8 @@ static void logs_arrived(struct cluster *c, struct node *n, struct task *t)
     (void)n;
 }
 
-void task_apply_status(struct cluster *c, struct node *n, struct task *t, const struct attempt_status *s)
+void task_apply_status(struct cluster *c, struct node *n, struct task *t,
+                       const struct attempt_status *s)
 {
     bool was_over = over(t->state) || t->logs_late;
     t->status = *s;

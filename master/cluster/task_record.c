@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A task as a record in the store, and as users see it. A task that never had an attempt has no record.
+// A task as a record in the store, and as users see it. A task that never had an attempt has no
+// record.
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "master/cluster/cluster_internal.h"
@@ -58,15 +59,14 @@ static void read_lists(struct task *t, const json_t *r)
 {
     size_t i;
     json_t *x;
-    json_array_foreach(json_object_get(r, "ports"), i, x)
-    {
+    json_array_foreach (json_object_get(r, "ports"), i, x) {
         if (t->n_ports < TASK_MAX_PORTS)
             t->ports[t->n_ports++] = (uint16_t)json_integer_value(x);
     }
-    json_array_foreach(json_object_get(r, "previous"), i, x)
-    {
+    json_array_foreach (json_object_get(r, "previous"), i, x) {
         if (t->n_previous < TASK_PREVIOUS_MAX && json_is_string(x))
-            (void)snprintf(t->previous[t->n_previous++], ATTEMPT_ID_BYTES, "%s", json_string_value(x));
+            (void)snprintf(t->previous[t->n_previous++], ATTEMPT_ID_BYTES, "%s",
+                           json_string_value(x));
     }
 }
 
@@ -97,8 +97,10 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     enum task_state state;
     struct job *j = cluster_job_by_id(c, json_opt_str(r, "job", ""));
     if (!j)
-        return 0; // its job was deleted: the record is a leftover of an interrupted deletion, and harmless
-    struct task *t = cluster_job_task(j, json_opt_str(r, "component", ""), (int)json_opt_i64(r, "index", -1));
+        return 0; // its job was deleted: the record is a leftover of an interrupted deletion, and
+                  // harmless
+    struct task *t =
+        cluster_job_task(j, json_opt_str(r, "component", ""), (int)json_opt_i64(r, "index", -1));
     if (!t || task_state_from_string(json_opt_str(r, "state", ""), &state) < 0 ||
         task_state_from_string(json_opt_str(r, "final_state", "pending"), &t->final_state) < 0)
         return err_set(e, -EPROTO, "task of job %s: not a record of this version", j->id);
@@ -111,7 +113,8 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     t->attempt = (int)json_opt_i64(r, "attempt", 0);
     t->starts = (int)json_opt_i64(r, "starts", 0);
     t->change = json_opt_i64(r, "change", 0);
-    t->granted = (struct resources){json_opt_i64(r, "cpu", 0), json_opt_i64(r, "memory", 0), json_opt_i64(r, "gpu", 0)};
+    t->granted = (struct resources){json_opt_i64(r, "cpu", 0), json_opt_i64(r, "memory", 0),
+                                    json_opt_i64(r, "gpu", 0)};
     t->gpus = (uint64_t)json_opt_i64(r, "gpus", 0);
     t->assigned_ms = json_opt_time(r, "assigned_at");
     t->node = cluster_node_by_id(c, json_opt_str(r, "node", ""));
@@ -123,7 +126,8 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
         HASH_ADD_STR(c->attempts, attempt_id, t);
     bool late = json_opt_bool(r, "logs_late", false);
     relink(c, t, json_opt_bool(r, "holds_node", false), late);
-    if (late) // the wait for its logs was cut by the restart: what came is what there is, more may still come
+    if (late) // the wait for its logs was cut by the restart: what came is what there is, more may
+              // still come
         set_loaded_state(t, t->final_state);
     return 0;
 }
@@ -140,7 +144,8 @@ static json_t *gpus_json(const struct task *t, bool uuids)
         if (!uuids)
             (void)json_array_append_new(a, json_integer(i));
         else
-            (void)json_array_append_new(a, json_string(json_opt_str(json_array_get(cards, (size_t)i), "uuid", "")));
+            (void)json_array_append_new(
+                a, json_string(json_opt_str(json_array_get(cards, (size_t)i), "uuid", "")));
     }
     return a;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes a snapshot of nodes and waiting jobs, lets the plan decide, and applies the placements as cluster verbs.
+// Takes a snapshot of nodes and waiting jobs, lets the plan decide, and applies the placements as
+// cluster verbs.
 #include "master/scheduler/scheduler.h"
 
 #include "common/cleanup.h"
@@ -33,7 +34,8 @@ static const char *ineligible(const struct node *n, char *text)
     if (!n->approved)
         return "not approved";
     if (n->state != NODE_READY) {
-        (void)snprintf(text, REASON_BYTES, "%s%s%.200s", node_state_to_string(n->state), n->reason[0] ? ": " : "", n->reason);
+        (void)snprintf(text, REASON_BYTES, "%s%s%.200s", node_state_to_string(n->state),
+                       n->reason[0] ? ": " : "", n->reason);
         return text;
     }
     return n->draining ? "draining" : NULL;
@@ -61,8 +63,8 @@ static int snapshot_take(struct cluster *c, struct snapshot *s)
             .ineligible = ineligible(x, s->why[i]),
             .runtime = x->docker ? PLAN_RUNTIME_DOCKER : PLAN_RUNTIME_PROCESS,
             .total = x->total,
-            .free = {x->total.cpu_milli - x->reserved.cpu_milli, x->total.memory - x->reserved.memory,
-                     x->total.gpu - x->reserved.gpu},
+            .free = {x->total.cpu_milli - x->reserved.cpu_milli,
+                     x->total.memory - x->reserved.memory, x->total.gpu - x->reserved.gpu},
             .gpus_free = gpus_free(x),
             .ports = {x->port_first, x->port_count, x->port_cursor, x->ports_taken},
             .tasks = x->tasks,
@@ -78,7 +80,8 @@ static void fill_demand(const struct cluster *c, const struct task *t, struct pl
     d->cpu_all = k->cpu_all;
     d->memory_all = k->memory_all;
     d->gpu_all = k->gpu_all;
-    d->runtimes = t->job->spec->mode == JOB_MODE_PROCESS || !k->image ? PLAN_RUNTIME_PROCESS : PLAN_RUNTIME_ANY;
+    d->runtimes = t->job->spec->mode == JOB_MODE_PROCESS || !k->image ? PLAN_RUNTIME_PROCESS
+                                                                      : PLAN_RUNTIME_ANY;
     d->ports = k->ports + (t->index == 0 ? 1 : 0);
     d->avoid = t->avoid_node[0] ? t->avoid_node : NULL;
 }
@@ -128,7 +131,8 @@ static void apply(struct cluster *c, const struct snapshot *s, struct waiting *w
         return;
     for (size_t i = 0; i < w->job.n_tasks; i++) {
         const struct plan_task *p = &w->job.tasks[i];
-        task_place(c, w->tasks[i], s->node_of[p->node], &p->granted, p->gpus, p->port, p->demand.ports);
+        task_place(c, w->tasks[i], s->node_of[p->node], &p->granted, p->gpus, p->port,
+                   p->demand.ports);
     }
     job_refresh(c, w->of);
 }

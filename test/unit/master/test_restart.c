@@ -19,47 +19,74 @@ struct restart_case {
 };
 
 static const struct restart_case cases[] = {
-    {"exit 0", RESTART_NEVER, 3, 1, 0, false, CAUSE_EXIT, 0, 0, RESTART_DONE, TASK_SUCCEEDED, true, 0},
-    {"exit 1, never", RESTART_NEVER, 3, 1, 0, false, CAUSE_EXIT, 1, 0, RESTART_DONE, TASK_FAILED, true, 0},
-    {"exit 0, on-failure", RESTART_ON_FAILURE, 3, 1, 0, false, CAUSE_EXIT, 0, 0, RESTART_DONE, TASK_SUCCEEDED, true, 0},
-    {"first restart at once", RESTART_ON_FAILURE, 3, 1, 0, false, CAUSE_EXIT, 1, 0, RESTART_AGAIN, 0, true, 0},
-    {"second waits", RESTART_ON_FAILURE, 0, 2, 0, false, CAUSE_EXIT, 1, 0, RESTART_AGAIN, 0, true, 1000},
-    {"third waits double", RESTART_ON_FAILURE, 0, 3, 0, false, CAUSE_EXIT, 1, 0, RESTART_AGAIN, 0, true, 2000},
-    {"capped", RESTART_ON_FAILURE, 0, 40, 0, false, CAUSE_EXIT, 1, 0, RESTART_AGAIN, 0, true, 60000},
-    {"out of attempts", RESTART_ON_FAILURE, 3, 3, 0, false, CAUSE_EXIT, 1, 0, RESTART_DONE, TASK_FAILED, true, 0},
-    {"always after success", RESTART_ALWAYS, 0, 1, 0, false, CAUSE_EXIT, 0, 0, RESTART_AGAIN, 0, true, 0},
-    {"64 is final", RESTART_ALWAYS, 0, 1, 0, false, CAUSE_EXIT, 64, 0, RESTART_DONE, TASK_FAILED, true, 0},
-    {"65 stops the job", RESTART_ALWAYS, 0, 1, 0, false, CAUSE_EXIT, 65, 0, RESTART_STOP_JOB, TASK_FAILED, true, 0},
+    {"exit 0", RESTART_NEVER, 3, 1, 0, false, CAUSE_EXIT, 0, 0, RESTART_DONE, TASK_SUCCEEDED, true,
+     0},
+    {"exit 1, never", RESTART_NEVER, 3, 1, 0, false, CAUSE_EXIT, 1, 0, RESTART_DONE, TASK_FAILED,
+     true, 0},
+    {"exit 0, on-failure", RESTART_ON_FAILURE, 3, 1, 0, false, CAUSE_EXIT, 0, 0, RESTART_DONE,
+     TASK_SUCCEEDED, true, 0},
+    {"first restart at once", RESTART_ON_FAILURE, 3, 1, 0, false, CAUSE_EXIT, 1, 0, RESTART_AGAIN,
+     0, true, 0},
+    {"second waits", RESTART_ON_FAILURE, 0, 2, 0, false, CAUSE_EXIT, 1, 0, RESTART_AGAIN, 0, true,
+     1000},
+    {"third waits double", RESTART_ON_FAILURE, 0, 3, 0, false, CAUSE_EXIT, 1, 0, RESTART_AGAIN, 0,
+     true, 2000},
+    {"capped", RESTART_ON_FAILURE, 0, 40, 0, false, CAUSE_EXIT, 1, 0, RESTART_AGAIN, 0, true,
+     60000},
+    {"out of attempts", RESTART_ON_FAILURE, 3, 3, 0, false, CAUSE_EXIT, 1, 0, RESTART_DONE,
+     TASK_FAILED, true, 0},
+    {"always after success", RESTART_ALWAYS, 0, 1, 0, false, CAUSE_EXIT, 0, 0, RESTART_AGAIN, 0,
+     true, 0},
+    {"64 is final", RESTART_ALWAYS, 0, 1, 0, false, CAUSE_EXIT, 64, 0, RESTART_DONE, TASK_FAILED,
+     true, 0},
+    {"65 stops the job", RESTART_ALWAYS, 0, 1, 0, false, CAUSE_EXIT, 65, 0, RESTART_STOP_JOB,
+     TASK_FAILED, true, 0},
     {"signal", RESTART_ON_FAILURE, 3, 1, 0, false, CAUSE_EXIT, 137, 9, RESTART_AGAIN, 0, true, 0},
     {"oom", RESTART_NEVER, 3, 1, 0, false, CAUSE_OOM, 137, 9, RESTART_DONE, TASK_FAILED, true, 0},
-    {"time limit is final", RESTART_ALWAYS, 0, 1, 0, false, CAUSE_TIMEOUT, 143, 15, RESTART_DONE, TASK_FAILED, true, 0},
-    {"can't start", RESTART_NEVER, 3, 1, 0, false, CAUSE_START_FAILED, 127, 0, RESTART_DONE, TASK_FAILED, true, 0},
-    {"no image", RESTART_NEVER, 3, 1, 0, false, CAUSE_IMAGE, 0, 0, RESTART_DONE, TASK_FAILED, true, 0},
-    {"engine trouble, never", RESTART_NEVER, 3, 1, 1, false, CAUSE_ENGINE, 0, 0, RESTART_AGAIN, 0, false, 0},
-    {"engine trouble again", RESTART_NEVER, 3, 1, 3, false, CAUSE_ENGINE, 0, 0, RESTART_AGAIN, 0, false, 2000},
-    {"never started", RESTART_NEVER, 3, 1, 5, false, CAUSE_NEVER_STARTED, 0, 0, RESTART_AGAIN, 0, false, 0},
-    {"unknown, never", RESTART_NEVER, 3, 1, 0, false, CAUSE_UNKNOWN, 0, 0, RESTART_DONE, TASK_UNKNOWN, true, 0},
-    {"unknown, on-failure", RESTART_ON_FAILURE, 3, 1, 0, false, CAUSE_UNKNOWN, 0, 0, RESTART_AGAIN, 0, true, 0},
-    {"stopped", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_STOPPED, 143, 15, RESTART_DONE, TASK_STOPPED, false, 0},
-    {"done before the stop", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_EXIT, 0, 0, RESTART_DONE, TASK_SUCCEEDED, false, 0},
-    {"failed before the stop", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_EXIT, 3, 0, RESTART_DONE, TASK_FAILED, false, 0},
-    {"lost while stopping", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_UNKNOWN, 0, 0, RESTART_DONE, TASK_STOPPED, false, 0},
+    {"time limit is final", RESTART_ALWAYS, 0, 1, 0, false, CAUSE_TIMEOUT, 143, 15, RESTART_DONE,
+     TASK_FAILED, true, 0},
+    {"can't start", RESTART_NEVER, 3, 1, 0, false, CAUSE_START_FAILED, 127, 0, RESTART_DONE,
+     TASK_FAILED, true, 0},
+    {"no image", RESTART_NEVER, 3, 1, 0, false, CAUSE_IMAGE, 0, 0, RESTART_DONE, TASK_FAILED, true,
+     0},
+    {"engine trouble, never", RESTART_NEVER, 3, 1, 1, false, CAUSE_ENGINE, 0, 0, RESTART_AGAIN, 0,
+     false, 0},
+    {"engine trouble again", RESTART_NEVER, 3, 1, 3, false, CAUSE_ENGINE, 0, 0, RESTART_AGAIN, 0,
+     false, 2000},
+    {"never started", RESTART_NEVER, 3, 1, 5, false, CAUSE_NEVER_STARTED, 0, 0, RESTART_AGAIN, 0,
+     false, 0},
+    {"unknown, never", RESTART_NEVER, 3, 1, 0, false, CAUSE_UNKNOWN, 0, 0, RESTART_DONE,
+     TASK_UNKNOWN, true, 0},
+    {"unknown, on-failure", RESTART_ON_FAILURE, 3, 1, 0, false, CAUSE_UNKNOWN, 0, 0, RESTART_AGAIN,
+     0, true, 0},
+    {"stopped", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_STOPPED, 143, 15, RESTART_DONE, TASK_STOPPED,
+     false, 0},
+    {"done before the stop", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_EXIT, 0, 0, RESTART_DONE,
+     TASK_SUCCEEDED, false, 0},
+    {"failed before the stop", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_EXIT, 3, 0, RESTART_DONE,
+     TASK_FAILED, false, 0},
+    {"lost while stopping", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_UNKNOWN, 0, 0, RESTART_DONE,
+     TASK_STOPPED, false, 0},
 };
 
 START_TEST(test_case)
-{
-    const struct restart_case *x = &cases[_i];
-    struct attempt_status s = {.state = ATTEMPT_ENDED, .cause = x->cause, .exit_code = x->code, .signal = x->signal};
-    struct restart_input in = {x->policy, x->max_attempts, 1000, 60000, x->starts, x->infra, x->stop, &s};
-    struct restart_decision d;
-    restart_decide(&in, &d);
-    ck_assert_msg(d.action == x->action, "%s: action %d", x->what, d.action);
-    if (x->action != RESTART_AGAIN)
-        ck_assert_msg(d.state == x->state, "%s: state %s", x->what, task_state_to_string(d.state));
-    else
-        ck_assert_msg(d.delay_ms == x->delay_ms, "%s: delay %lld", x->what, (long long)d.delay_ms);
-    ck_assert_msg(d.counted == x->counted, "%s: counted", x->what);
-}
+    {
+        const struct restart_case *x = &cases[_i];
+        struct attempt_status s = {
+            .state = ATTEMPT_ENDED, .cause = x->cause, .exit_code = x->code, .signal = x->signal};
+        struct restart_input in = {x->policy, x->max_attempts, 1000,    60000,
+                                   x->starts, x->infra,        x->stop, &s};
+        struct restart_decision d;
+        restart_decide(&in, &d);
+        ck_assert_msg(d.action == x->action, "%s: action %d", x->what, d.action);
+        if (x->action != RESTART_AGAIN)
+            ck_assert_msg(d.state == x->state, "%s: state %s", x->what,
+                          task_state_to_string(d.state));
+        else
+            ck_assert_msg(d.delay_ms == x->delay_ms, "%s: delay %lld", x->what,
+                          (long long)d.delay_ms);
+        ck_assert_msg(d.counted == x->counted, "%s: counted", x->what);
+    }
 END_TEST
 
 int main(void)
