@@ -77,6 +77,8 @@ void http_call_error(const struct http_call *call, CURLcode code, struct http_re
 {
     const char *text = call->error[0] ? call->error : curl_easy_strerror(code);
     const char *base = call->client->base_url;
+    if (code == CURLE_ABORTED_BY_CALLBACK && call->upload_error)
+        text = call->upload_error;
     if (code == CURLE_WRITE_ERROR && call->too_large)
         result->error = err_set(&result->err, -EPROTO, "%s: the answer is larger than %zu bytes",
                                 base, call->body_limit);
@@ -127,8 +129,7 @@ static size_t on_upload(char *out, size_t one, size_t n, void *userdata)
                                          : pread(call->upload_fd, out, want,
                                                  call->upload_start + (off_t)call->upload_done);
     if (got <= 0) {
-        (void)snprintf(call->error, sizeof(call->error), "reading the file to send: %s",
-                       got < 0 ? strerror(errno) : "it is shorter than it was");
+        call->upload_error = got < 0 ? strerror(errno) : "the file is shorter than it was";
         return CURL_READFUNC_ABORT;
     }
     call->upload_done += (uint64_t)got;

@@ -37,6 +37,7 @@ struct http_call {
     int upload_fd;
     off_t upload_start; // -1: not seekable
     uint64_t upload_len, upload_done;
+    const char *upload_error; // static text
     int (*chunk)(const char *data, size_t len, void *userdata);
     void (*done)(const struct http_result *result, void *userdata);
     void *userdata;

@@ -201,7 +201,7 @@ static inline void answer_query(struct http_request *req)
 
 static inline void answer_file(struct site *x, struct http_request *req)
 {
-    char name[128];
+    char name[160];
     struct err e;
     (void)snprintf(name, sizeof(name), "%s/file", x->dir);
     ck_assert_msg(atomic_file_write(name, x->big, BIG, 0600, &e) == 0, "%s", e.text);
@@ -296,7 +296,7 @@ static inline struct http_client *client_to(struct site *x, const char *url, con
                                           .ca_pem = ca,
                                           .cert_pem = id ? id->cert : NULL,
                                           .key_pem = id ? id->key : NULL,
-                                          .connect_timeout_ms = 5000};
+                                          .connect_timeout_ms = WAIT_MS};
     must(http_client_new(&o, &c, &e), &e);
     x->clients_open++;
     return c;
