@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cluster's identity: made once, the same at the next start, refused when half of it is gone.
+#include "master/identity.h"
+
+#include "common/atomic_file.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static char dir[64];
+static const char *const names[] = {"localhost", "127.0.0.1", NULL};
+
+static void setup(void)
+{
+    (void)snprintf(dir, sizeof(dir), "/tmp/meadow-identity-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void teardown(void)
+{
+    struct err e;
+    ck_assert_int_eq(remove_tree(dir, &e), 0);
+}
+
+START_TEST(test_stays_the_same)
+    {
+        struct identity a, b;
+        struct err e = {""};
+        struct stat st;
+        char path[128];
+        ck_assert_msg(identity_open(dir, names, &a, &e) == 0, "%s", e.text);
+        ck_assert_msg(identity_open(dir, names, &b, &e) == 0, "%s", e.text);
+        ck_assert_str_eq(a.id, b.id);
+        ck_assert_str_eq(a.ca_cert, b.ca_cert);
+        ck_assert_str_eq(a.server_key, b.server_key);
+        ck_assert_str_ne(a.server_cert, b.server_cert); // issued anew
+        (void)snprintf(path, sizeof(path), "%s/identity/ca.key", dir);
+        ck_assert_int_eq(stat(path, &st), 0);
+        ck_assert_int_eq(st.st_mode & 0777, 0600);
+        identity_free(&a);
+        identity_free(&b);
+    }
+END_TEST
+
+static const char *const parts[] = {"ca.pem", "ca.key", "server.key"};
+
+START_TEST(test_half_of_it_is_refused)
+    {
+        struct identity a;
+        struct err e = {""};
+        char path[128];
+        ck_assert_int_eq(identity_open(dir, names, &a, &e), 0);
+        identity_free(&a);
+        (void)snprintf(path, sizeof(path), "%s/identity/%s", dir, parts[_i]);
+        ck_assert_int_eq(unlink(path), 0);
+        ck_assert_int_eq(identity_open(dir, names, &a, &e), -EPROTO);
+        ck_assert_ptr_nonnull(strstr(e.text, parts[_i]));
+        ck_assert_ptr_nonnull(strstr(e.text, "backup"));
+    }
+END_TEST
+
+START_TEST(test_interrupted_first_start_begins_anew)
+    {
+        struct identity a, b;
+        struct err e = {""};
+        char path[128];
+        ck_assert_int_eq(identity_open(dir, names, &a, &e), 0);
+        (void)snprintf(path, sizeof(path), "%s/identity/cluster-id",
+                       dir); // the last thing that is written
+        ck_assert_int_eq(unlink(path), 0);
+        ck_assert_int_eq(identity_open(dir, names, &b, &e), 0);
+        ck_assert_str_ne(a.id, b.id);
+        identity_free(&a);
+        identity_free(&b);
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("identity");
+    TCase *t = tcase_create("files");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, test_stays_the_same);
+    tcase_add_loop_test(t, test_half_of_it_is_refused, 0, 3);
+    tcase_add_test(t, test_interrupted_first_start_begins_anew);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
