@@ -9,7 +9,8 @@
 struct log_render;
 
 enum log_format {
-    LOG_TEXT,  // the bytes in order of arrival; a lost part is a line "[meadow: N bytes of stdout lost here]"
+    LOG_TEXT,  // the bytes in order of arrival; a lost part is a line "[meadow: N bytes of stdout
+               // lost here]"
     LOG_LINES, // whole lines, each behind its time and/or the prefix; streams never mix within one
     LOG_JSON,  // application/x-ndjson {task, attempt, stream, time, text}: see log_render_chunk
 };
@@ -18,22 +19,24 @@ enum log_format {
 
 struct log_render_options { // texts are copied
     enum log_format format;
-    bool timestamps;     // LOG_LINES: RFC 3339 and a space before each line
-    const char *prefix;  // LOG_LINES: before each line ("actor/3 | "), or NULL
-    const char *task;    // LOG_JSON
-    int64_t attempt;     // LOG_JSON: the attempt's number
+    bool timestamps;    // LOG_LINES: RFC 3339 and a space before each line
+    const char *prefix; // LOG_LINES: before each line ("actor/3 | "), or NULL
+    const char *task;   // LOG_JSON
+    int64_t attempt;    // LOG_JSON: the attempt's number
 };
 
 // -ENOMEM.
 int log_render_new(const struct log_render_options *options, struct log_render **ret) WARN_UNUSED;
-// Appends the chunk's rendering to `out`. In LOG_LINES and LOG_JSON an unfinished line is kept until
-// its end comes. JSON: `text` has no newline; bytes that are no UTF-8 come as `base64` instead;
-// a line that is cut, or never ended, has "partial": true; a lost part has "gap": N and no text.
+// Appends the chunk's rendering to `out`. In LOG_LINES and LOG_JSON an unfinished line is kept
+// until its end comes. JSON: `text` has no newline; bytes that are no UTF-8 come as `base64`
+// instead; a line that is cut, or never ended, has "partial": true; a lost part has "gap": N and no
+// text.
 void log_render_chunk(struct log_render *r, const struct log_chunk *chunk, struct strbuf *out);
 // The end of the log: unfinished lines come out.
 void log_render_end(struct log_render *r, struct strbuf *out);
 void log_render_free(struct log_render *r); // NULL is fine
 
-// Reads and renders until `out` holds `limit` bytes or more, the log ends for now (LOG_NEXT_END), or the work of
-// one turn is done (LOG_NEXT_AGAIN). LOG_NEXT_CHUNK = `out` is full. -errno.
-int log_render_some(struct log_render *r, struct log_reader *from, struct strbuf *out, size_t limit) WARN_UNUSED;
+// Reads and renders until `out` holds `limit` bytes or more, the log ends for now (LOG_NEXT_END),
+// or the work of one turn is done (LOG_NEXT_AGAIN). LOG_NEXT_CHUNK = `out` is full. -errno.
+int log_render_some(struct log_render *r, struct log_reader *from, struct strbuf *out,
+                    size_t limit) WARN_UNUSED;

@@ -17,20 +17,22 @@ enum log_channel { LOG_STDOUT, LOG_STDERR, LOG_CHANNELS };
 const char *log_channel_to_string(enum log_channel c); // "stdout", "stderr"
 int log_channel_from_string(const char *text, enum log_channel *ret) WARN_UNUSED; // -EINVAL
 
-#define LOG_CAP_MIN (32u * 1024)       // smaller caps are raised to this
-#define LOG_CHUNK_BYTES (64u * 1024)   // no chunk of a reader is longer
-#define LOG_ATTEMPT_BYTES 65           // an attempt id and its NUL: [A-Za-z0-9_-]{1,64}
+#define LOG_CAP_MIN (32u * 1024)     // smaller caps are raised to this
+#define LOG_CHUNK_BYTES (64u * 1024) // no chunk of a reader is longer
+#define LOG_ATTEMPT_BYTES 65         // an attempt id and its NUL: [A-Za-z0-9_-]{1,64}
 
-// The folder is made when missing. `cap` bounds what one attempt takes on disk, frames included; the
-// oldest data goes first, at line ends where there are any.
-int log_store_open(const char *dir, uint64_t cap, struct log_store **ret, struct err *e) WARN_UNUSED;
+// The folder is made when missing. `cap` bounds what one attempt takes on disk, frames included;
+// the oldest data goes first, at line ends where there are any.
+int log_store_open(const char *dir, uint64_t cap, struct log_store **ret,
+                   struct err *e) WARN_UNUSED;
 // No reader or watch may be left.
 void log_store_close(struct log_store *s);
 
 // Adds the bytes of one stream that begin at `offset`. Bytes below the known end of the stream are
 // skipped (a repeat is harmless); an offset above it is recorded as a gap, even with len 0.
-// *ret_next is the next offset wanted. -EINVAL for a malformed attempt id; -ENOSPC, -EIO... leave
-// what is stored whole and readable; part of `data` may have been taken (log_store_next tells).
+// *ret_next is the next offset wanted. -EINVAL for a malformed attempt id or offsets that no stream
+// can have; -ENOSPC, -EIO... leave what is stored whole and readable; part of `data` may have been
+// taken (log_store_next tells).
 int log_store_append(struct log_store *s, const char *attempt, enum log_channel channel,
                      uint64_t offset, int64_t time_ms, const void *data, size_t len,
                      uint64_t *ret_next) WARN_UNUSED;
@@ -41,8 +43,8 @@ int log_store_next(struct log_store *s, const char *attempt, enum log_channel ch
 // `finished`. Idempotent. An attempt that wrote nothing gets no file. A later append is taken and
 // opens it again.
 int log_store_finish(struct log_store *s, const char *attempt) WARN_UNUSED;
-// Removes what is kept of the attempt; nothing there is fine. Readers then see the end, watches hear
-// `finished`.
+// Removes what is kept of the attempt; nothing there is fine. Readers then see the end, watches
+// hear `finished`.
 void log_store_delete(struct log_store *s, const char *attempt);
 // Names every attempt with a log on disk, so that what nothing knows any more can be deleted
 // (from within the call, too).
@@ -70,7 +72,7 @@ struct log_chunk {
     uint64_t offset;  // of the first byte (or of the gap) in its stream
     const char *data; // borrowed until the next call on the reader
     size_t len;
-    uint64_t gap;     // > 0: so many bytes of the stream are lost here; no data
+    uint64_t gap; // > 0: so many bytes of the stream are lost here; no data
 };
 
 enum log_next {
@@ -83,8 +85,8 @@ enum log_next {
 #define LOG_TAIL_ALL (-1)
 
 // Reads one attempt from its beginning, or its last `tail` lines (a gap counts as one; both streams
-// together). `channels`: bits by log_channel. An attempt without a log is an empty one. Holds no descriptor
-// between calls. -EINVAL, -ENOMEM.
+// together). `channels`: bits by log_channel. An attempt without a log is an empty one. Holds no
+// descriptor between calls. -EINVAL, -ENOMEM.
 int log_reader_open(struct log_store *s, const char *attempt, unsigned channels, int64_t tail,
                     struct log_reader **ret) WARN_UNUSED;
 // An enum log_next, or -errno. *ret is filled with LOG_NEXT_CHUNK only.
