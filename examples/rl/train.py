@@ -29,7 +29,7 @@ SIGMA, STEP, MOMENTUM = 0.5, 0.08, 0.9
 GOAL, EVALUATIONS = 195.0, 20  # the mean return to reach, three generations in a row
 GENERATIONS = 150  # at most
 AHEAD = 2  # pairs an actor holds at a time, so that it never waits for the network
-PLAY_AGAIN_S = 5.0  # a pair out for so long is given to someone else as well
+PLAY_AGAIN_S = 3.0  # a pair out for so long is given to someone else as well
 GATHER_S, ALONE_S, CONNECT_S = 10.0, 60.0, 60.0
 
 
@@ -127,7 +127,7 @@ class Peer:
     def __init__(self, sock):
         self.sock, self.buffer = sock, b""
         self.name, self.node = None, None  # until it said hello
-        self.out = {}  # number of a pair: since when
+        self.out = {}  # (generation, number) of a pair it has not answered: since when
         self.generation = -1  # whose parameters it has
 
 
@@ -150,7 +150,7 @@ class Learner:
         self.selector.unregister(peer.sock)
         peer.sock.close()
         self.peers.remove(peer)
-        lost = [n for n in peer.out if n not in self.results]
+        lost = [n for g, n in peer.out if g == self.generation and n not in self.results]
         self.todo = lost + [n for n in self.todo if n not in lost]
         self.lonely_since = time.monotonic()
         if peer.name is not None:
@@ -181,9 +181,9 @@ class Learner:
             self.nodes.add(peer.node)
             say(f"actor {peer.name} on {peer.node} joined")
             return
+        peer.out.pop((message["generation"], message["number"]), None)
         if message["generation"] != self.generation:
             return  # a late one: the pair was played by another actor too
-        peer.out.pop(message["number"], None)
         plus, minus = message["returns"]
         self.results.setdefault(message["number"], (float(plus), float(minus)))
 
@@ -204,15 +204,17 @@ class Learner:
             return self.todo.pop(0)
         late = time.monotonic() - PLAY_AGAIN_S
         for other in self.ready():
-            for number, since in other.out.items():
-                if since < late and number not in self.results and number not in peer.out:
+            for (generation, number), since in other.out.items():
+                wanted = generation == self.generation and number not in self.results
+                if wanted and since < late and (generation, number) not in peer.out:
                     return number
         return None
 
     def feed(self, peer):
+        """Gives an actor work, but a silent one (stopped, cut off) no more than it has."""
         numbers = []
         while len(peer.out) < AHEAD and (number := self.next_pair(peer)) is not None:
-            peer.out[number] = time.monotonic()
+            peer.out[self.generation, number] = time.monotonic()
             numbers.append(number)
         if not numbers:
             return
@@ -239,8 +241,6 @@ class Learner:
 
     def run_generation(self):
         self.todo, self.results = list(range(PAIRS)), {}
-        for peer in self.peers:
-            peer.out = {}  # what it still plays of the generation before is of no use
         while len(self.results) < PAIRS:
             for peer in self.ready():
                 self.feed(peer)
