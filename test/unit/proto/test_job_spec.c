@@ -2,10 +2,12 @@
 // The job file: what good files mean, MARO's files, and that canonical JSON reads back to the same.
 #include "proto/job_spec.h"
 
+#include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/json.h"
 
 #include <check.h>
+#include <glob.h>
 #include <signal.h>
 #include <string.h>
 
@@ -326,6 +328,23 @@ START_TEST(warnings)
     }
 END_TEST
 
+// The files that people start from (the tests run in the top folder).
+START_TEST(examples)
+    {
+        glob_t found = {0};
+        struct err e = {""};
+
+        ck_assert_int_eq(glob("examples/*/*.yml", 0, NULL, &found), 0);
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            cleanup_free char *text = NULL;
+            ck_assert_msg(atomic_file_read(found.gl_pathv[i], 1 << 20, &text, NULL, &e) == 0, "%s",
+                          e.text);
+            job_spec_free(good(text));
+        }
+        globfree(&found);
+    }
+END_TEST
+
 #define CHECK_ENUM(type, name, max, first)                                                         \
     for (int i = first; i < max; i++) {                                                            \
         enum type back = max;                                                                      \
@@ -360,6 +379,7 @@ int main(void)
     tcase_add_test(c, maro_on_premises_and_local);
     tcase_add_test(c, maro_process_and_kubernetes);
     tcase_add_test(c, warnings);
+    tcase_add_test(c, examples);
     tcase_add_test(c, enums);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
