@@ -125,8 +125,8 @@ static int read_names(const char *folder, char ***ret, size_t *ret_n)
 
 static int push_folder(struct push *p, const char *source, const char *target, int depth)
 {
-    char **names;
-    size_t n;
+    char **names = NULL;
+    size_t n = 0;
     int code = CLI_OK;
 
     if (depth > DEPTH_MAX)

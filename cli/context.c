@@ -119,13 +119,15 @@ static int missing_dir(const char *dir, struct err *e)
 
 int context_of_dir(const char *dir, struct api_target *ret, struct err *e)
 {
-    struct local l;
+    struct local l = {0};
     struct api_target t = {0};
     int r = local_name(dir, &l, e);
     if (r == 0)
         r = local_load(&l, e);
-    if (r < 0)
+    if (r < 0) {
+        local_free(&l);
         return r == -ENOENT ? missing_dir(dir, e) : r;
+    }
     t.origin = cli_format("the local cluster in %s", l.dir);
     t.url = cli_strdup(l.api);
     cleanup_free char *token_file = local_path(&l, "admin.token");

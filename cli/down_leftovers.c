@@ -57,7 +57,8 @@ static void end_attempt(struct cli *cli, const char *out)
         return;
     cli_progress(cli, "stopping a task whose agent is gone (process %d)", (int)pid);
     (void)snprintf(grace, sizeof(grace), "%d\n", GRACE_MS);
-    (void)atomic_file_write(stop, grace, strlen(grace), 0600, &e);
+    if (atomic_file_write(stop, grace, strlen(grace), 0600, &e) < 0)
+        cli_progress(cli, "%s", e.text); // then its own grace counts
     (void)kill(pid, SIGCONT); // it may be frozen by its lease
     if (down_end_process(pid, END_MS, true, &e) < 0)
         (void)fprintf(stderr, "warning: process %d: %s\n", (int)pid, e.text);

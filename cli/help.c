@@ -109,8 +109,9 @@ int cmd_help(struct cli *cli, const struct args *args)
     if (c)
         help_command(stdout, c);
     else if (sub || !help_verb(stdout, verb)) {
-        (void)command_unknown(verb, sub, &e);
-        return cli_fail(CLI_USAGE, "help", e.text, "`meadow help` lists the commands");
+        int r = command_unknown(verb, sub, &e);
+        return cli_fail(r < 0 ? CLI_USAGE : CLI_OK, "help", e.text,
+                        "`meadow help` lists the commands");
     }
     return CLI_OK;
 }
