@@ -45,8 +45,7 @@ void task_set_state(struct cluster *c, struct task *t, enum task_state s, const 
     (void)snprintf(type, sizeof(type), "task.%s", task_state_to_string(s));
     event_emit(c,
                &(struct event_fields){.type = type, .object = "task", .task = t, .reason = reason});
-    if (s == TASK_PENDING || over(s))
-        job_queue_update(c, j);
+    job_queue_update(c, j);
 }
 
 // --- the two waiting lists, earliest first, and their timer ---

@@ -3,7 +3,10 @@
 
 import json
 import os
+import shutil
 import signal
+import tempfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -120,9 +123,6 @@ def test_two_clusters_side_by_side(make_cluster):
 
 
 def test_down_stops_tasks_and_purge_deletes(binaries, tmp_path):
-    import tempfile
-    from pathlib import Path
-
     folder = Path(tempfile.mkdtemp(prefix="mw-", dir="/tmp"))
     c = Cluster(folder / "c", nodes=1).up()
     j = c.submit(job("echo $$ > $MEADOW_DATA/pid; exec sleep 600", name="long"))
@@ -133,4 +133,4 @@ def test_down_stops_tasks_and_purge_deletes(binaries, tmp_path):
     assert not c.dir.exists()
     for p in [pid, *pids]:
         assert not os.path.exists(f"/proc/{p}") or open(f"/proc/{p}/stat").read().split()[2] == "Z", p
-    folder.rmdir()
+    shutil.rmtree(folder)  # the command's contexts

@@ -151,7 +151,7 @@ def test_stop_lets_a_task_end_well(cluster):
     j = cluster.submit(job("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done", name="polite"))
     cluster.wait_task(j, "running")
     first = cluster.connect()
-    first.request("GET", f"/v1/jobs/{j}/logs?follow=1", headers={"Authorization": f"Bearer {cluster.token}"})
+    first.request("GET", f"/v1/jobs/{j}/logs?follow=1&stream=stdout", headers={"Authorization": f"Bearer {cluster.token}"})
     r = first.getresponse()
     assert r.readline() == b"up\n"
     cluster.api("POST", f"/v1/jobs/{j}:stop")
