@@ -80,6 +80,8 @@ static void forget(struct log_file *f)
 void log_store_close(struct log_store *s)
 {
     struct log_file *f, *next;
+    if (!s)
+        return;
     HASH_ITER (hh, s->files, f, next) {
         forget(f);
     }

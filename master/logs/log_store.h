@@ -25,7 +25,7 @@ int log_channel_from_string(const char *text, enum log_channel *ret) WARN_UNUSED
 // the oldest data goes first, at line ends where there are any.
 int log_store_open(const char *dir, uint64_t cap, struct log_store **ret,
                    struct err *e) WARN_UNUSED;
-// No reader or watch may be left.
+// No reader or watch may be left. NULL is fine.
 void log_store_close(struct log_store *s);
 
 // Adds the bytes of one stream that begin at `offset`. Bytes below the known end of the stream are
