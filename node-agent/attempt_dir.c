@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The folders and files of an attempt. A claim is complete or absent (written aside, then linked
-// under its name, which also makes it exclusive) and durable with all folders above it before
-// anything is started. What lies in out/ may have been written by the task itself, so links, pipes
-// and oversized files there are never followed.
+// The folders and files of an attempt. A claim is exclusive, and durable with all folders above it
+// before anything is started; one that a crash cut short counts as none. What lies in out/ may have
+// been written by the task itself, so links, pipes and oversized files there are never followed.
 #include "node-agent/attempt_dir.h"
 
 #include "common/atomic_file.h"
@@ -19,6 +18,7 @@
 
 #define CLAIM_LIMIT (4u << 20)
 #define RECORD_BYTES 1024
+#define RECORD_ROOM 512 // as meadow-init reserves it
 
 static void path_in(const char *top, const char *id, const char *leaf, char out[ATTEMPT_PATH_BYTES])
 {
@@ -64,42 +64,64 @@ static int make_folders(const struct attempt_dirs *d, const char *id, struct err
     return make_dirs(path, 0755, e);
 }
 
-static int write_synced(const char *path, const char *text, struct err *e)
+static int write_all(int fd, const char *data, size_t len)
 {
-    size_t len = strlen(text);
-    cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return err_errno(e, -errno, "create %s", path);
     while (len > 0) {
-        ssize_t n = write(fd, text, len);
+        ssize_t n = write(fd, data, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
-            return err_errno(e, -errno, "write %s", path);
-        text += n;
+            return -errno;
+        data += n;
         len -= (size_t)n;
     }
-    if (fsync(fd) < 0)
-        return err_errno(e, -errno, "sync %s", path);
     return 0;
 }
 
-static int link_claim(const struct attempt_dirs *d, const char *id, const char *text, struct err *e)
+// Files that meadow-init needs before it starts the command, made here (off the agent's loop) with
+// their room: what is not created later cannot wait for a disk that is busy syncing. For any user,
+// as the folder is.
+static int make_records(const struct attempt_dirs *d, const char *id, struct err *e)
 {
-    char temp[ATTEMPT_PATH_BYTES], claim[ATTEMPT_PATH_BYTES], folder[ATTEMPT_PATH_BYTES];
-    attempt_path(d, id, "claim.tmp", temp);
-    attempt_path(d, id, "claim.json", claim);
-    int r = write_synced(temp, text, e);
-    if (r == 0 && link(temp, claim) < 0)
-        r = err_errno(e, -errno, "claim attempt %s", id);
-    (void)unlink(temp);
+    static const char *const names[] = {"out/init.lock", "out/started.tmp", "out/exit.tmp"};
+    static const char room[RECORD_ROOM];
+    char path[ATTEMPT_PATH_BYTES];
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        attempt_path(d, id, names[i], path);
+        cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+        int r = fd < 0 ? -errno : write_all(fd, room, sizeof(room));
+        if (r == 0 && fchmod(fd, 0666) < 0)
+            r = -errno;
+        if (r < 0)
+            return err_errno(e, r, "create %s", path);
+    }
+    return 0;
+}
+
+// The claim ends with a newline: one without it was cut by a crash before it was durable, so
+// nothing was started.
+static int write_claim(const struct attempt_dirs *d, const char *id, const char *text,
+                       struct err *e)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    attempt_path(d, id, "claim.json", path);
+    cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(e, -errno, "claim attempt %s", id);
+    int r = make_records(d, id, e);
     if (r < 0)
         return r;
-    attempt_path(d, id, "", folder);
-    r = sync_folder(folder, e);
+    r = write_all(fd, text, strlen(text));
+    r = r ? r : write_all(fd, "\n", 1);
+    if (r == 0 && fsync(fd) < 0)
+        r = -errno;
+    if (r < 0)
+        return err_errno(e, r, "write %s", path);
+    attempt_path(d, id, "", path);
+    r = sync_folder(path, e);
     if (r == 0) {
-        *strrchr(folder, '/') = '\0';
-        r = sync_folder(folder, e);
+        *strrchr(path, '/') = '\0';
+        r = sync_folder(path, e);
     }
     return r;
 }
@@ -111,7 +133,7 @@ int attempt_claim(const struct attempt_dirs *d, const struct attempt_spec *spec,
     if (!text)
         return err_set(e, -ENOMEM, "claim attempt %s: out of memory", spec->id);
     int r = make_folders(d, spec->id, e);
-    return r < 0 ? r : link_claim(d, spec->id, text, e);
+    return r < 0 ? r : write_claim(d, spec->id, text, e);
 }
 
 int attempt_claim_read(const struct attempt_dirs *d, const char *id, struct attempt_spec **ret,
@@ -133,9 +155,13 @@ int attempt_claim_read(const struct attempt_dirs *d, const char *id, struct atte
 
 static bool has_claim(const struct attempt_dirs *d, const char *id)
 {
-    char path[ATTEMPT_PATH_BYTES];
+    char path[ATTEMPT_PATH_BYTES], last = 0;
+    struct stat st;
     attempt_path(d, id, "claim.json", path);
-    return access(path, F_OK) == 0;
+    cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return fd >= 0;
+    return st.st_size > 0 && (pread(fd, &last, 1, st.st_size - 1) != 1 || last == '\n');
 }
 
 static int list_folder(DIR *dir, const struct attempt_dirs *d, struct strbuf *ids)

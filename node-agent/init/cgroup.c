@@ -33,7 +33,8 @@ int cgroup_enter(const struct init_args *a)
         int saved = errno;
         (void)close(fd);
         errno = saved;
-        // Allowed to make the group but not to fill it (a delegated tree can be so): runs without limits.
+        // Allowed to make the group but not to fill it (a delegated tree can be so): runs without
+        // limits.
         if (n != 1 && errno != EACCES && errno != EPERM)
             return -1;
     }

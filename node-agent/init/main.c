@@ -8,6 +8,7 @@
 #include "node-agent/init/supervise.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +20,18 @@
 static void complain(const char *what, const char *why)
 {
     (void)dprintf(STDERR_FILENO, "meadow-init: %s: %s\n", what, why);
+}
+
+// Without a container there is nobody at our stderr.
+static void complain_in(const char *out, const char *what, const char *why)
+{
+    char path[512];
+    complain(what, why);
+    if (snprintf(path, sizeof(path), "%s/init.log", out) >= (int)sizeof(path))
+        return;
+    int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd >= 0)
+        (void)dprintf(fd, "meadow-init: %s: %s\n", what, why);
 }
 
 int main(int argc, char **argv)
@@ -42,7 +55,7 @@ int main(int argc, char **argv)
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     int r = record_open(&rec, args.out, args.lock_fd, &what);
     if (r < 0) {
-        complain(what, r == -EALREADY ? "the attempt ran before" : strerror(-r));
+        complain_in(args.out, what, r == -EALREADY ? "the attempt ran before" : strerror(-r));
         return INIT_FAILED;
     }
     return supervise(&args, &rec);

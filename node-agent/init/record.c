@@ -16,14 +16,18 @@
 
 #define RECORD_ROOM 512
 
+// The agent makes these files with the claim, so that nothing here waits for a disk that is busy
+// syncing before the command runs; they are made here when they are missing.
 static int reserve(int dir_fd, const char *name)
 {
-    char blank[RECORD_ROOM] = "";
-    int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+    static const char blank[RECORD_ROOM];
+    int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
         return -errno;
+    if (lseek(fd, 0, SEEK_END) >= RECORD_ROOM)
+        return fd;
     // Written, not fallocated: that works on every file system and the length is cut at the end.
-    ssize_t n = write(fd, blank, sizeof(blank));
+    ssize_t n = pwrite(fd, blank, sizeof(blank), 0);
     if (n == (ssize_t)sizeof(blank))
         return fd;
     int r = n < 0 ? -errno : -ENOSPC;
@@ -33,7 +37,6 @@ static int reserve(int dir_fd, const char *name)
 
 static int take_lock(struct record *r, int lock_fd)
 {
-    char text[24];
     if (lock_fd < 0)
         lock_fd = openat(r->dir_fd, "init.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
     else if (fcntl(lock_fd, F_SETFD, FD_CLOEXEC) < 0)
@@ -44,10 +47,15 @@ static int take_lock(struct record *r, int lock_fd)
     while (flock(lock_fd, LOCK_EX) < 0)
         if (errno != EINTR)
             return -errno;
-    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-    if (ftruncate(lock_fd, 0) < 0 || pwrite(lock_fd, text, (size_t)n, 0) != n)
-        return errno ? -errno : -EIO;
     return 0;
+}
+
+void record_pid(struct record *r)
+{
+    char text[24];
+    int n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
+    ssize_t written = pwrite(r->lock_fd, text, (size_t)n, 0); // what follows are NULs
+    (void)written;
 }
 
 int record_open(struct record *r, const char *out, int lock_fd, const char **ret_what)
@@ -106,7 +114,10 @@ int record_exit(struct record *r, const struct exit_info *info)
         return err;
     if (r->started_fd >= 0)
         (void)unlinkat(r->dir_fd, "started.tmp", 0);
-    if (fsync(r->exit_fd) < 0 || renameat(r->dir_fd, "exit.tmp", r->dir_fd, "exit") < 0 ||
+    // Visible first, durable next: syncing matters only to a crash of the machine, and who waits
+    // for the end need not wait for that. A crash in between leaves a damaged record, which is read
+    // as "nobody saw how".
+    if (renameat(r->dir_fd, "exit.tmp", r->dir_fd, "exit") < 0 || fsync(r->exit_fd) < 0 ||
         fsync(r->dir_fd) < 0)
         return -errno;
     return 0;

@@ -26,6 +26,9 @@ struct exit_info {
 // 0: already locked. 0; -EALREADY when the attempt ran before; another -errno, *ret_what naming the
 // step.
 int record_open(struct record *r, const char *out, int lock_fd, const char **ret_what);
+// Puts our pid into the lock file: after the command was forked, as it may have to wait for the
+// disk.
+void record_pid(struct record *r);
 int record_started(struct record *r, pid_t pid, int64_t start_ms);
 // Durable when it returns 0.
 int record_exit(struct record *r, const struct exit_info *info);

@@ -28,7 +28,7 @@ void stream_init(struct stream *s, int dir_fd, const char *name, int64_t limit, 
     s->segment_size = s->limit / 8;
     if (s->segment_size > SEGMENT_MAX)
         s->segment_size = SEGMENT_MAX;
-    times_open(s);
+    s->times_fd = TIMES_UNOPENED;
 }
 
 static void segment_name(const struct stream *s, uint64_t offset, char name[40])

@@ -18,7 +18,7 @@ struct stream {
     const char *name; // "stdout" or "stderr"
     int dir_fd;       // weak
     int fd;           // current segment, -1 = none open
-    int times_fd;     // -1 = given up
+    int times_fd;     // below 0 = not open (yet), see times.h
     int echo_fd;      // -1 = none
     int64_t echo_left;
     uint64_t limit;        // bytes kept

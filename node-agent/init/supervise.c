@@ -285,6 +285,7 @@ int supervise(const struct init_args *a, struct record *rec)
     r = child_start(a, &s.child);
     if (r < 0)
         return never_started(rec, "start_failed", strerror(-r), 126, 0);
+    record_pid(rec);
     s.fds[FD_OUT].fd = s.child.out_fd;
     s.fds[FD_ERR].fd = s.child.err_fd;
     s.fds[FD_EXEC].fd = s.child.exec_fd;

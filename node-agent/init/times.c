@@ -24,13 +24,6 @@ static int append(int fd, uint32_t at, struct times_record r)
     return pwrite(fd, &r, sizeof(r), (off_t)(at * sizeof(r))) == (ssize_t)sizeof(r) ? 0 : -1;
 }
 
-void times_open(struct stream *s)
-{
-    char name[32];
-    s->times_fd = create(s, "times", name);
-    s->times_count = 0;
-}
-
 // Copies what is still of use; returns the number of records in `to`, or -1.
 static int64_t copy_kept(const struct stream *s, int to)
 {
@@ -76,6 +69,10 @@ static void shrink(struct stream *s)
 
 void times_add(struct stream *s, int64_t now_ms)
 {
+    char name[32];
+    if (s->times_fd ==
+        TIMES_UNOPENED) // not earlier: most of what is started writes nothing for a while
+        s->times_fd = create(s, "times", name);
     bool clock_set_back = now_ms < s->last_time_ms;
     if (s->times_fd < 0 ||
         (s->times_count && !clock_set_back && now_ms - s->last_time_ms < TIMES_INTERVAL_MS))

@@ -206,10 +206,7 @@ static void on_record(const char *id, void *userdata)
     if (!p->watch && !p->sweep && attempt_init_alive(&p->rt->o.dirs, id, &pid))
         watch_init(p, pid);
     tell_started(p);
-    // The record is the last thing an init writes: its own death follows at once, and then nothing
-    // lives.
-    if (!p->watch && !p->sweep)
-        (void)end_by_record(p);
+    (void)end_by_record(p);
 }
 
 // The pid of an init that holds its lock but has not written itself into it yet.

@@ -122,15 +122,12 @@ static int open_lock(const struct runtime_options *o, const char *id, struct err
     return TAKE_FD(fd);
 }
 
-static int spawn(const struct runtime_options *o, const char *id, int lock_fd, char **argv,
-                 char **envp, pid_t *ret)
+static int spawn(int lock_fd, char **argv, char **envp, pid_t *ret)
 {
-    char log[ATTEMPT_PATH_BYTES];
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t all;
     (void)sigfillset(&all);
-    attempt_path(&o->dirs, id, "out/init.log", log);
     int r = posix_spawn_file_actions_init(&files);
     if (r != 0)
         return -r;
@@ -141,9 +138,7 @@ static int spawn(const struct runtime_options *o, const char *id, int lock_fd, c
     // The lock first: its number may be one of those that follow.
     r = posix_spawn_file_actions_adddup2(&files, lock_fd, LOCK_FD);
     r = r ? r : posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    r = r ? r
-          : posix_spawn_file_actions_addopen(&files, 1, log,
-                                             O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0644);
+    r = r ? r : posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
     r = r ? r : posix_spawn_file_actions_adddup2(&files, 1, 2);
     r = r ? r : posix_spawn_file_actions_addclosefrom_np(&files, LOCK_FD + 1);
     r = r ? r : posix_spawnattr_setsigmask(&attr, &all);
@@ -171,7 +166,7 @@ int process_spawn(const struct runtime_options *o, const struct attempt_spec *sp
     cleanup_close int lock = open_lock(o, spec->id, e);
     if (lock < 0)
         return lock;
-    int r = spawn(o, spec->id, lock, argv.items, envp.items, ret_pid);
+    int r = spawn(lock, argv.items, envp.items, ret_pid);
     if (r == -E2BIG)
         return err_set(e, r, "command and environment are too long for the kernel");
     return r < 0 ? err_errno(e, r, "start %s", o->init_path) : 0;

@@ -108,6 +108,24 @@ START_TEST(damaged_claim_is_told)
     }
 END_TEST
 
+// As a crash of the machine can leave it: then nothing was started either.
+START_TEST(claim_cut_short_is_none)
+    {
+        struct err e = {0};
+        char(*ids)[ATTEMPT_ID_BYTES];
+        size_t n;
+        claim();
+        write_out("claim.json", "");
+        ck_assert_int_eq(attempt_claims_list(&dirs, &ids, &n, &e), 0);
+        ck_assert_uint_eq(n, 0);
+        free(ids);
+        write_out("claim.json", "{\"id\": \"a");
+        ck_assert_int_eq(attempt_claims_list(&dirs, &ids, &n, &e), 0);
+        ck_assert_uint_eq(n, 0);
+        free(ids);
+    }
+END_TEST
+
 START_TEST(remove_takes_both_folders)
     {
         struct err e = {0};
@@ -180,6 +198,7 @@ START_TEST(links_and_pipes_are_not_followed)
         ck_assert_int_eq(mkfifo(path, 0600), 0);
         ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), -EPROTO);
         attempt_path(&dirs, id, "out/init.lock", path);
+        ck_assert_int_eq(unlink(path), 0);
         ck_assert_int_eq(mkfifo(path, 0600), 0);
         ck_assert(!attempt_init_alive(&dirs, id, &pid));
     }
@@ -229,6 +248,7 @@ int main(void)
     tcase_add_test(t, claim_is_made_once_and_read_back);
     tcase_add_test(t, folder_without_claim_is_none);
     tcase_add_test(t, damaged_claim_is_told);
+    tcase_add_test(t, claim_cut_short_is_none);
     tcase_add_test(t, remove_takes_both_folders);
     tcase_add_test(t, exit_record);
     tcase_add_test(t, started_record);
