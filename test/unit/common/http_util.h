@@ -7,25 +7,20 @@
 #include "common/cleanup.h"
 #include "common/http_client.h"
 #include "common/http_server.h"
-#include "common/pki.h"
 #include "test/unit/common/common_test.h"
+#include "test/unit/common/pki_util.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #define WAIT_MS 20000
-#define BIG ((size_t)10 << 20)
-
-struct identity {
-    char *key, *cert;
-};
+#ifndef BIG_MIB // less of it for valgrind
+#define BIG_MIB 10
+#endif
+#define BIG ((size_t)BIG_MIB << 20)
 
 struct site { // what a test works with
     uv_loop_t loop;
@@ -239,51 +234,6 @@ static inline void site_ready(struct http_request *req, void *userdata)
 
 static const struct http_handlers site_handlers = {site_begin, site_ready};
 
-// --- certificates ---
-
-#define DAYS 10
-
-static inline void must(int r, const struct err *e)
-{
-    ck_assert_msg(r == 0, "%s", e->text);
-}
-
-static inline struct identity make_ca(void)
-{
-    struct identity ca = {0};
-    struct err e;
-    must(pki_key_new(&ca.key, &e), &e);
-    must(pki_ca_new(ca.key, "test", DAYS, &ca.cert, &e), &e);
-    return ca;
-}
-
-static inline struct identity make_server_id(const struct identity *ca, const char *name)
-{
-    struct identity id = {0};
-    struct err e;
-    const char *const names[] = {name, NULL};
-    must(pki_key_new(&id.key, &e), &e);
-    must(pki_server_cert(ca->cert, ca->key, id.key, names, DAYS, &id.cert, &e), &e);
-    return id;
-}
-
-static inline struct identity make_node(const struct identity *ca, const char *node, int days)
-{
-    struct identity id = {0};
-    cleanup_free char *csr = NULL;
-    struct err e;
-    must(pki_key_new(&id.key, &e), &e);
-    must(pki_csr_new(id.key, "someone", &csr, &e), &e);
-    must(pki_node_cert(ca->cert, ca->key, csr, node, days, &id.cert, &e), &e);
-    return id;
-}
-
-static inline void identity_free(struct identity *id)
-{
-    free(id->key);
-    free(id->cert);
-}
-
 // --- clients ---
 
 static inline struct http_client *client_to(struct site *x, const char *url, const char *ca,
@@ -441,71 +391,4 @@ static inline void site_stop(struct site *x)
     identity_free(&x->node);
     free(x->big);
     must(remove_tree(x->dir, &e), &e);
-}
-
-// --- raw connections ---
-
-struct raw {
-    int fd;
-    uv_poll_t poll;
-    struct reply got; // all bytes until the end
-    bool some;
-    bool closed;
-};
-
-static inline void on_raw_closed(uv_handle_t *handle)
-{
-    struct raw *r = handle->data;
-    (void)close(r->fd);
-    r->closed = true;
-    happened();
-}
-
-static inline void on_raw(uv_poll_t *poll, int status, int events)
-{
-    struct raw *r = poll->data;
-    char buffer[4096];
-    ssize_t n;
-    (void)events;
-    // After an error libuv has stopped polling: all that is left is read now.
-    while ((n = recv(r->fd, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0) {
-        r->got.body = realloc(r->got.body, r->got.len + (size_t)n + 1);
-        memcpy(r->got.body + r->got.len, buffer, (size_t)n);
-        r->got.len += (size_t)n;
-        r->got.body[r->got.len] = '\0';
-        r->some = true;
-    }
-    if (n < 0 && errno == EAGAIN && status == 0)
-        return;
-    r->got.done = true;
-    (void)uv_poll_stop(poll);
-}
-
-static inline void raw_open(struct site *x, struct raw *r, bool tcp)
-{
-    struct sockaddr_un un = {.sun_family = AF_UNIX};
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(x->port)};
-    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    memset(r, 0, sizeof(*r));
-    (void)snprintf(un.sun_path, sizeof(un.sun_path), "%s", x->path);
-    r->fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int c = tcp ? connect(r->fd, (struct sockaddr *)&in, sizeof(in))
-                : connect(r->fd, (struct sockaddr *)&un, sizeof(un));
-    ck_assert_int_eq(c, 0);
-    ck_assert_int_eq(uv_poll_init(&x->loop, &r->poll, r->fd), 0);
-    r->poll.data = r;
-    (void)uv_poll_start(&r->poll, UV_READABLE, on_raw);
-}
-
-static inline void raw_send(struct raw *r, const char *text)
-{
-    ck_assert_int_eq(send(r->fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
-}
-
-static inline void raw_end(struct site *x, struct raw *r)
-{
-    free(r->got.body);
-    r->got.body = NULL;
-    uv_close((uv_handle_t *)&r->poll, on_raw_closed);
-    await(x, &r->closed);
 }

@@ -4,7 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/clock.h"
-#include "test/unit/common/http_util.h"
+#include "test/unit/common/pki_util.h"
 
 #include <openssl/err.h>
 #include <openssl/pem.h>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The server through TLS: who may come in, big bodies both ways, half handshakes, crowds, ends.
 #include "test/unit/common/http_util.h"
+#include "test/unit/common/raw_util.h"
 
 #include "common/tls_front.h"
 
