@@ -101,7 +101,7 @@ static bool has_news(const struct held *h)
         return false; // the rest is on its way to the disk; agents_wake comes when it is there
     if (n->wants_inventory)
         return !h->told_inventory;
-    if (!n->info && !h->told_node)
+    if (!n->info_told && !h->told_node)
         return true;
     return h->applied.epoch != cluster_epoch(h->api->cluster) ||
            h->applied.generation != n->published_generation;

@@ -103,7 +103,7 @@ bool cluster_node_settled(const struct node *n)
 bool cluster_node_has_news(const struct cluster *c, const struct node *n,
                            const struct sync_position *applied)
 {
-    return n->wants_inventory || !n->info || applied->epoch != c->epoch ||
+    return n->wants_inventory || !n->info_told || applied->epoch != c->epoch ||
            applied->generation != n->published_generation;
 }
 
@@ -139,7 +139,7 @@ int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_pos
     struct sync_answer a = {.protocol = 0,
                             .epoch = c->epoch,
                             .want_inventory = n->wants_inventory,
-                            .want_node = !n->info,
+                            .want_node = !n->info_told,
                             .position = {c->epoch, n->published_generation},
                             .sync_interval_ms = c->options.sync_interval_ms,
                             .time_ms = clock_real_ms()};

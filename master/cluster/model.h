@@ -152,6 +152,7 @@ struct node {
     uint64_t gpus_taken;
     int n_gpus;
     bool engine_ready; // as its last report says
+    bool info_told;    // since this master started; what was loaded may be out of date
     char engine_reason[REASON_BYTES];
     bool connected; // no sign that the connection of this instance ended
     uint16_t port_first, port_count, port_cursor;

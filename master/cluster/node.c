@@ -223,6 +223,7 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
                    json_opt_str(info, "reason", "not ready"));
     json_decref(n->info);
     n->info = json_incref(info);
+    n->info_told = true;
     if (!same)
         node_dirty(c, n);
     if (grew)

@@ -48,6 +48,7 @@ int node_from_record(struct cluster *c, const json_t *j, struct err *e)
     if (json_is_object(info))
         r = node_take_info(c, n, info, e);
     n->engine_ready = false; // until it says so itself
+    n->info_told = false;
     n->state = n->approved ? NODE_NOT_READY : NODE_PENDING;
     (void)snprintf(n->reason, sizeof(n->reason), "not heard from since the master started");
     return r;
