@@ -17,6 +17,16 @@ struct stream {
     int64_t last_id; // 0 = none seen
 };
 
+// The narrowest thing the event is about.
+static const char *about(const json_t *ev)
+{
+    static const char *const keys[] = {"task", "job", "node", "object"};
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (json_opt_str(ev, keys[i], NULL))
+            return json_opt_str(ev, keys[i], NULL);
+    return "-";
+}
+
 static void print_event(const struct cli *cli, const json_t *ev)
 {
     cleanup_strbuf struct strbuf b = {0};
@@ -33,7 +43,11 @@ static void print_event(const struct cli *cli, const json_t *ev)
         (void)printf("%s\n", text ? text : "");
         return;
     }
-    output_safe(&b, json_opt_str(ev, "object", "-"));
+    output_safe(&b, about(ev));
+    if (json_opt_str(ev, "task", NULL) && json_opt_str(ev, "node", NULL)) {
+        strbuf_puts(&b, " on ");
+        output_safe(&b, json_opt_str(ev, "node", ""));
+    }
     if (reason) {
         strbuf_puts(&b, ": ");
         output_safe(&b, reason);

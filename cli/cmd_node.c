@@ -38,9 +38,17 @@ static void node_row(struct table *t, const json_t *n)
 
 static int print_nodes(const struct cli *cli, const json_t *items)
 {
-    static const char *const headings[] = {
-        "NAME",  "STATE",  "ADDRESS", "RUNTIME", "CPU free/total", "MEMORY free/total", "GPU",
-        "TASKS", "REPORT", "REASON",  NULL};
+    static const char *const headings[] = {"NAME",
+                                           "STATE",
+                                           "ADDRESS",
+                                           "RUNTIME",
+                                           "CPU free/total",
+                                           "MEMORY free/total",
+                                           "GPU free/total",
+                                           "TASKS",
+                                           "REPORT",
+                                           "REASON",
+                                           NULL};
     size_t i;
     const json_t *n;
     struct table *t = cli_need(table_new(headings));

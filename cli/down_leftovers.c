@@ -59,7 +59,7 @@ static void end_attempt(struct cli *cli, const char *out)
     (void)snprintf(grace, sizeof(grace), "%d\n", GRACE_MS);
     if (atomic_file_write(stop, grace, strlen(grace), 0600, &e) < 0)
         cli_progress(cli, "%s", e.text); // then its own grace counts
-    (void)kill(pid, SIGCONT); // it may be frozen by its lease
+    (void)kill(pid, SIGCONT);            // it may be frozen by its lease
     if (down_end_process(pid, END_MS, true, &e) < 0)
         (void)fprintf(stderr, "warning: process %d: %s\n", (int)pid, e.text);
 }
