@@ -101,8 +101,7 @@ static void add_key(struct batch_args *a, const char *prefix, const char *key)
     size_t before = strlen(prefix), len = strlen(key);
     assert(a->arena_size - a->arena_used >= before + len);
     char *at = a->arena + a->arena_used;
-    memcpy(at, prefix, before);
-    memcpy(at + before, key, len);
+    (void)mempcpy(mempcpy(at, prefix, before), key, len);
     a->arena_used += before + len;
     batch_args_text(a, at, before + len);
 }

@@ -223,20 +223,22 @@ static void watch_deadline(struct commit *c, uint64_t deadline)
     (void)uv_timer_start(&c->timer, on_limit, deadline > now ? deadline - now : 0, 0);
 }
 
+static void move(struct waiter *w, struct waiter **from, struct waiter **to)
+{
+    DL_DELETE(*from, w);
+    DL_APPEND(*to, w);
+}
+
 // Moves those whose time is over to `late`; returns the earliest deadline of the others, 0 = none.
 static uint64_t sort_out(struct waiter **list, uint64_t now, struct waiter **late)
 {
-    struct waiter *w, *tmp;
     uint64_t earliest = 0;
-    DL_FOREACH_SAFE (*list, w, tmp) {
-        if (!w->deadline)
-            continue;
-        if (w->deadline <= now) {
-            DL_DELETE(*list, w);
-            DL_APPEND(*late, w);
-        } else if (!earliest || w->deadline < earliest) {
+    for (struct waiter *w = *list, *next; w; w = next) {
+        next = w->next;
+        if (w->deadline && w->deadline <= now)
+            move(w, list, late);
+        else if (w->deadline && (!earliest || w->deadline < earliest))
             earliest = w->deadline;
-        }
     }
     return earliest;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Durable state in Redis: one JSON text per key, batches applied by one script, exactly once. Keys here are relative
+// Durable state in Redis: one JSON text per key, batches applied by one script, exactly once. Keys
+// here are relative
 // ("job:j..."); the store prefixes "meadow:<cluster id>:" (proto/REDIS.md lists them all).
 #pragma once
 
@@ -13,26 +14,29 @@ struct store;
 
 struct store_options {
     uv_loop_t *loop;
-    const char *data_dir;     // DIR/redis/ holds the AOF; locked against a second master
-    const char *run_dir;      // the child's unix socket: RUN/redis.sock
-    const char *log_path;     // the child's log file, NULL = inherit stderr
-    const char *pid_path;     // written with the child's pid, NULL = none
-    const char *server_path;  // "redis-server" binary, NULL = search PATH
+    const char *data_dir;    // DIR/redis/ holds the AOF; locked against a second master
+    const char *run_dir;     // the child's unix socket: RUN/redis.sock
+    const char *log_path;    // the child's log file, NULL = inherit stderr
+    const char *pid_path;    // written with the child's pid, NULL = none
+    const char *server_path; // "redis-server" binary, NULL = search PATH
     const char *cluster_id;
-    uint64_t command_timeout_ms; // an answer of Redis that takes longer means "not available"; 0 = 5000
-    // Called once, when state is loaded and this process owns the store (a new epoch is durable); or with an error that no retry
-    // will mend (another owner, wrong schema, damaged AOF).
+    uint64_t
+        command_timeout_ms; // an answer of Redis that takes longer means "not available"; 0 = 5000
+    // Called once, when state is loaded and this process owns the store (a new epoch is durable);
+    // or with an error that no retry will mend (another owner, wrong schema, damaged AOF).
     void (*ready)(int error, const struct err *e, void *userdata);
     // Each loaded record, before ready. json is borrowed. Streams are not loaded.
     void (*record)(const char *key, const char *json, size_t len, void *userdata);
-    // Reachability changes after ready. While down, a batch in flight is kept and retried with the same number.
+    // Reachability changes after ready. While down, a batch in flight is kept and retried with the
+    // same number.
     void (*health)(bool ok, const char *reason, void *userdata);
     // Another owner took the epoch: the process must exit now.
     void (*lost)(const char *reason, void *userdata);
     void *userdata;
 };
 
-// Starts Redis (or waits for an old one on the socket to go), connects, verifies appendonly/fsync/noeviction, takes the epoch, loads.
+// Starts Redis (or waits for an old one on the socket to go), connects, verifies
+// appendonly/fsync/noeviction, takes the epoch, loads.
 int store_open(const struct store_options *o, struct store **ret, struct err *e) WARN_UNUSED;
 bool store_ok(const struct store *s, const char **ret_reason);
 int64_t store_epoch(const struct store *s);
@@ -55,11 +59,14 @@ struct store_batch {
     size_t count;
 };
 
-// One batch at a time (assert). Takes the ops' texts and the array. `done` is called exactly once with 0 when durable,
-// -ECANCELED on close. Any refusal by Redis other than "busy, retry" is fatal: lost().
-void store_apply(struct store *s, struct store_batch *batch, void (*done)(int result, void *userdata), void *userdata);
+// One batch at a time (assert). Takes the ops' texts and the array. `done` is called exactly once
+// with 0 when durable, -ECANCELED on close. Any refusal by Redis other than "busy, retry" is fatal:
+// lost().
+void store_apply(struct store *s, struct store_batch *batch,
+                 void (*done)(int result, void *userdata), void *userdata);
 
-// Reads a stream: entries with id > after, oldest first, at most `limit`. `entry` per entry, then `done`.
+// Reads a stream: entries with id > after, oldest first, at most `limit`. `entry` per entry, then
+// `done`.
 int store_read(struct store *s, const char *key, int64_t after, size_t limit,
                void (*entry)(int64_t id, const char *json, size_t len, void *userdata),
                void (*done)(int result, void *userdata), void *userdata) WARN_UNUSED;
