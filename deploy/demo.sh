@@ -22,7 +22,7 @@ say "a cluster of 3 nodes on this machine"
 address=$("$meadow" up --nodes 3 --cpu 8 --memory 16g --gpu 2 -q)
 
 say "a training: one learner and its actors, spread over the nodes (examples/rl/job.yml)"
-[ ! -x examples/rl/prepare.sh ] || MEADOW=$meadow examples/rl/prepare.sh
+"$meadow" data push examples/rl rl
 job=$("$meadow" job start examples/rl/job.yml -q)
 "$meadow" job logs "$job" --follow || true
 if ! "$meadow" job wait "$job"; then
