@@ -185,6 +185,52 @@ START_TEST(missing_image)
     }
 END_TEST
 
+// A registry with one image, as a child that lives as long as *ret_hold is open. Its port; 0 = no
+// python3 here.
+static int start_registry(int *ret_hold)
+{
+    char tar[96], port[16] = "";
+    int in[2], out[2];
+    ck_assert_int_eq(pipe2(in, O_CLOEXEC), 0);
+    ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
+    (void)snprintf(tar, sizeof(tar), "%s/img.tar", dockerd.dir);
+    if (fork() == 0) {
+        (void)dup2(in[0], 0);
+        (void)dup2(out[1], 1);
+        (void)execl("/usr/bin/python3", "python3", "test/unit/agent/registry.py", tar, NULL);
+        _exit(127);
+    }
+    (void)close(in[0]);
+    (void)close(out[1]);
+    (void)!read(out[0], port, sizeof(port) - 1);
+    (void)close(out[0]);
+    *ret_hold = in[1];
+    return atoi(port);
+}
+
+START_TEST(pulled_when_missing)
+    {
+        cleanup_close int hold = -1;
+        int port = start_registry(&hold);
+        if (port == 0) {
+            printf("skipped: pull (no /usr/bin/python3, or not in the top folder)\n");
+            return;
+        }
+        static const char *const tags[] = {":1", "", ":none"};
+        const char *ids[] = {A1, A2, "afailing"};
+        for (size_t i = 0; i < 3; i++) {
+            struct attempt_spec *s = image_spec(ids[i], "exit 5");
+            free(s->image);
+            ck_assert_int_gt(asprintf(&s->image, "localhost:%d/small%s", port, tags[i]), 0);
+            start_spec(s);
+            const struct attempt_status *st = wait_for(SEEN_ENDED, ids[i]);
+            ck_assert_msg(st->cause == (i < 2 ? CAUSE_EXIT : CAUSE_IMAGE), "%s", st->reason);
+            ck_assert_int_eq(st->exit_code, i < 2 ? 5 : 0);
+            remove_and_wait(ids[i]);
+        }
+    }
+END_TEST
+
 // A registry that takes connections and never says anything.
 START_TEST(stop_during_pull)
     {
@@ -289,6 +335,7 @@ int main(void)
     tcase_add_test(t, missing_mount_source);
     tcase_add_test(t, memory_kill_is_told);
     tcase_add_test(t, missing_image);
+    tcase_add_test(t, pulled_when_missing);
     tcase_add_test(t, stop_during_pull);
     tcase_add_test(t, stop_during_create);
     tcase_add_test(t, stop_during_start);
