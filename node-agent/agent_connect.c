@@ -196,6 +196,14 @@ static int make_sync(struct agent *a, struct err *e)
     return sync_new(&o, &a->sync) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
 }
 
+static const char *gpu_uuid(int index, void *userdata)
+{
+    const struct gpu_list *gpus = gpu_probe_list(((struct agent *)userdata)->gpus);
+    if (gpus->simulated || index < 0 || (size_t)index >= gpus->n || !gpus->items[index].uuid[0])
+        return NULL;
+    return gpus->items[index].uuid;
+}
+
 static int make_runtime(struct agent *a, struct err *e)
 {
     const struct agent_config *c = a->options.config;
@@ -210,7 +218,10 @@ static int make_runtime(struct agent *a, struct err *e)
                                 .data_dir = c->data_dir,
                                 .docker_socket = c->docker_socket,
                                 .cgroup_parent = c->cgroup_parent ? c->cgroup_parent : "",
-                                .total_cpu_milli = node_total_cpu_milli(a->options.sysroot)};
+                                .total_cpu_milli = node_total_cpu_milli(a->options.sysroot),
+                                .node_address = c->address ? c->address : a->address,
+                                .gpu_uuid = gpu_uuid,
+                                .gpu_userdata = a};
     int r = strcmp(c->runtime, "docker") == 0 ? runtime_docker_new(&o, &a->runtime, e)
                                               : runtime_process_new(&o, &a->runtime, e);
     if (r == 0)

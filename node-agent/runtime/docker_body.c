@@ -119,10 +119,10 @@ static void put_cards(const struct runtime_options *o, const struct attempt_spec
                       json_t *host)
 {
     json_t *ids = json_array();
-    for (size_t i = 0; i < spec->n_gpus; i++) {
-        size_t index = (size_t)spec->gpus[i];
-        if (spec->gpus[i] >= 0 && o->gpu_uuids && index < o->n_gpus && o->gpu_uuids[index])
-            append_text(ids, o->gpu_uuids[index]);
+    for (size_t i = 0; o->gpu_uuid && i < spec->n_gpus; i++) {
+        const char *uuid = o->gpu_uuid(spec->gpus[i], o->gpu_userdata);
+        if (uuid)
+            append_text(ids, uuid);
     }
     if (json_array_size(ids) > 0)
         json_put(host, "DeviceRequests",
@@ -135,7 +135,8 @@ static void put_host_network(const struct runtime_options *o, json_t *body, json
 {
     json_put_str(host, "NetworkMode", "host");
     // Distributions let the machine's name resolve to loopback, where no peer on another node is.
-    if (!o->node_address || !o->node_name || strlen(o->node_name) > HOST_NAME_MAX)
+    if (!o->node_address || !*o->node_address || !o->node_name ||
+        strlen(o->node_name) > HOST_NAME_MAX)
         return;
     json_put_str(body, "Hostname", o->node_name);
     json_put(host, "ExtraHosts",

@@ -32,7 +32,7 @@ struct runtime_events {
     void (*removed)(const char *attempt_id, void *userdata);
 };
 
-struct runtime_options {
+struct runtime_options { // texts are borrowed until the driver has closed
     uv_loop_t *loop;
     const struct runtime_events *events; // borrowed
     void *userdata;
@@ -46,11 +46,13 @@ struct runtime_options {
     const char *cgroup_parent; // "" = the driver's default
     int64_t total_cpu_milli; // of the machine as it is, not as configured (engines refuse more than
                              // it has)
-    const char *node_address; // docker: what the container's own name resolves to with the host's
-                              // network; NULL = leave it
-    const char *const
-        *gpu_uuids; // docker: by index; a NULL entry is a simulated card, which no engine sees
-    size_t n_gpus;
+    // docker: what the container's own name resolves to with the host's network. Read at each
+    // start; NULL or "" = not known, the name is left alone.
+    const char *node_address;
+    // docker: the UUID of a card, by its index; NULL = no real card, so no engine is told of it.
+    // May be NULL.
+    const char *(*gpu_uuid)(int index, void *gpu_userdata);
+    void *gpu_userdata;
 };
 
 struct runtime_ops {

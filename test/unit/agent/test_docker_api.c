@@ -17,6 +17,12 @@ static struct runtime_options options = {
     .data_dir = "/data",
     .cgroup_parent = "",
 };
+static const char *uuid_of(int index, void *userdata)
+{
+    (void)userdata;
+    return index == 1 ? "GPU-1" : NULL;
+}
+
 static char *command[] = {(char *)(uintptr_t) "python", (char *)(uintptr_t) "x.py", NULL};
 
 static struct attempt_spec spec_of(void)
@@ -52,14 +58,12 @@ START_TEST(body)
         struct attempt_spec s = spec_of();
         uint16_t port = 20001;
         int gpus[] = {0, 1, 5};
-        const char *uuids[] = {NULL, "GPU-1"};
         s.ports = &port;
         s.n_ports = 1;
         s.gpus = gpus;
         s.n_gpus = 3;
         s.resources = (struct resources){.cpu_milli = 1, .memory = 64 << 20};
-        options.gpu_uuids = uuids;
-        options.n_gpus = 2;
+        options.gpu_uuid = uuid_of;
         cleanup_json json_t *b = docker_create_body(&options, &s);
         ck_assert_str_eq(json_string_value(at(b, "Image", NULL)), "img:1");
         const json_t *entry = at(b, "Entrypoint", NULL);
