@@ -368,6 +368,34 @@ int cli_get_list(struct cli *cli, const char *what, const char *path, const char
     return CLI_OK;
 }
 
+struct sort_item {
+    const char *text; // borrowed from value
+    json_t *value;
+};
+
+static int by_text(const void *a, const void *b)
+{
+    return strverscmp(((const struct sort_item *)a)->text, ((const struct sort_item *)b)->text);
+}
+
+void cli_sort(json_t *list, const char *key)
+{
+    json_t *items = json_object_get(list, "items");
+    json_t *sorted = cli_need(json_array());
+    size_t n = json_array_size(items), i;
+    json_t *x;
+    struct sort_item *all = cli_need(calloc(n + 1, sizeof(*all)));
+
+    json_array_foreach (items, i, x) {
+        all[i] = (struct sort_item){json_opt_str(x, key, ""), x};
+    }
+    qsort(all, n, sizeof(*all), by_text);
+    for (i = 0; i < n; i++)
+        (void)json_array_append(sorted, all[i].value);
+    free(all);
+    json_put(list, "items", sorted);
+}
+
 bool cli_print_value(const struct cli *cli, const json_t *value)
 {
     cleanup_strbuf struct strbuf b = {0};

@@ -209,31 +209,6 @@ int cmd_data_push(struct cli *cli, const struct args *args)
 
 // --- list ---
 
-static int by_path(const void *a, const void *b)
-{
-    return strcmp(json_opt_str(*(json_t *const *)a, "path", ""),
-                  json_opt_str(*(json_t *const *)b, "path", ""));
-}
-
-// The list as the master has it is in the order of its folders: sorted here, for every format.
-static void sort_files(json_t *list)
-{
-    json_t *items = json_object_get(list, "items");
-    json_t *sorted = cli_need(json_array());
-    size_t n = json_array_size(items), i;
-    json_t *x;
-    json_t **all = cli_need(calloc(n + 1, sizeof(*all)));
-
-    json_array_foreach (items, i, x) {
-        all[i] = x;
-    }
-    qsort(all, n, sizeof(*all), by_path);
-    for (i = 0; i < n; i++)
-        (void)json_array_append(sorted, all[i]);
-    free(all);
-    json_put(list, "items", sorted);
-}
-
 static void print_files(const struct cli *cli, const json_t *items)
 {
     static const char *const headings[] = {"SIZE", "MODE", "CHANGED", "PATH", NULL};
@@ -269,7 +244,7 @@ int cmd_data_list(struct cli *cli, const struct args *args)
     int code = cli_get(cli, "data list", path.data, &list);
     if (code != CLI_OK)
         return code;
-    sort_files(list);
+    cli_sort(list, "path");
     if (cli_print_value(cli, list))
         return CLI_OK;
     print_files(cli, json_object_get(list, "items"));

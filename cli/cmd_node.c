@@ -71,8 +71,11 @@ int cmd_node_list(struct cli *cli, const struct args *args)
     int code = cli_get_list(cli, "node list", "/v1/nodes", "", 0, &list);
 
     (void)args;
-    if (code != CLI_OK || cli_print_value(cli, list))
+    if (code != CLI_OK)
         return code;
+    cli_sort(list, "name");
+    if (cli_print_value(cli, list))
+        return CLI_OK;
     return print_nodes(cli, json_object_get(list, "items"));
 }
 
