@@ -29,6 +29,7 @@ void store_cancel_batch(struct store *s)
 static void piece_durable(struct store *s)
 {
     s->commit++;
+    s->trouble = false;
     redis_server_settled(s->server);
     redis_conn_settled(s->conn);
     s->piece_start = s->piece_end;

@@ -32,7 +32,8 @@ struct store {
     struct redis_server *server;
     struct redis_conn *conn;
     enum store_phase phase;
-    bool usable; // this connection is verified: batches and reads may be sent
+    bool usable;  // this connection is verified: batches and reads may be sent
+    bool trouble; // the server ended, and nothing was made durable since: its next end isn't news
     char reason[300];
 
     int64_t epoch; // 0 = not taken yet

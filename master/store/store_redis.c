@@ -115,8 +115,9 @@ static void on_server_started(void *userdata)
 static void on_server_ended(const char *reason, void *userdata)
 {
     struct store *s = userdata;
-    if (s->phase == STORE_STARTING || s->phase == STORE_RUNNING)
-        log_warn("store", "%s; it is started again", reason);
+    log_at(s->trouble ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARN, "store", "%s; it is started again",
+           reason);
+    s->trouble = true;
     redis_conn_stop(s->conn);
     if (s->phase == STORE_STARTING || s->phase == STORE_RUNNING)
         set_reason(s, reason);
