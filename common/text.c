@@ -53,7 +53,8 @@ const char *text_quote(const char *text, char *out)
     for (char *p = out; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
-    (void)strcat(out, cut ? "...\"" : "\"");
+    size_t len = strlen(out);
+    (void)snprintf(out + len, TEXT_QUOTE_BYTES - len, "%s", cut ? "...\"" : "\"");
     return out;
 }
 

@@ -219,7 +219,7 @@ void units_format_memory(int64_t bytes, char *out)
 void units_format_duration(int64_t ms, char *out)
 {
     if (ms == 0) {
-        (void)strcpy(out, "0s");
+        (void)snprintf(out, UNITS_TEXT_BYTES, "0s");
         return;
     }
     for (size_t i = 0; i < N_TIME_UNITS; i++) {

@@ -328,8 +328,6 @@ void yaml_doc_free(struct yaml_doc *doc)
     free(doc);
 }
 
-DEFINE_CLEANUP(yaml_doc, yaml_doc_free)
-
 static int run(struct load *l, yaml_parser_t *parser, const char *text, size_t len)
 {
     while (!l->done) {
@@ -344,13 +342,13 @@ static int run(struct load *l, yaml_parser_t *parser, const char *text, size_t l
     return 0;
 }
 
-int yaml_parse(const char *text, size_t len, struct yaml_doc **ret, struct err *e)
+// Reads the events into an empty document.
+static int load_text(struct yaml_doc *doc, const char *text, size_t len, struct err *e)
 {
-    cleanup(yaml_doc) struct yaml_doc *doc = calloc(1, sizeof(*doc));
     struct load l = {.doc = doc, .e = e};
     yaml_parser_t parser;
 
-    if (!doc || !(doc->marks = json_marks_new()) || !yaml_parser_initialize(&parser))
+    if (!yaml_parser_initialize(&parser))
         return err_set(e, -ENOMEM, "out of memory");
     yaml_parser_set_encoding(&parser, YAML_UTF8_ENCODING);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
@@ -358,12 +356,36 @@ int yaml_parse(const char *text, size_t len, struct yaml_doc **ret, struct err *
     yaml_parser_delete(&parser);
     for (int i = 0; i < YAML_MAX_DEPTH; i++)
         free(l.levels[i].key);
-    if (r < 0)
+    return r;
+}
+
+static struct yaml_doc *doc_new(void)
+{
+    struct yaml_doc *doc = calloc(1, sizeof(*doc));
+    if (!doc)
+        return NULL;
+    doc->marks = json_marks_new();
+    if (doc->marks)
+        return doc;
+    free(doc);
+    return NULL;
+}
+
+int yaml_parse(const char *text, size_t len, struct yaml_doc **ret, struct err *e)
+{
+    struct yaml_doc *doc = doc_new();
+
+    if (!doc)
+        return err_set(e, -ENOMEM, "out of memory");
+    int r = load_text(doc, text, len, e);
+    if (r < 0) {
+        yaml_doc_free(doc);
         return r;
+    }
     if (!doc->root)
         doc->root = json_null();
     json_marks_sort(doc->marks);
-    *ret = TAKE_PTR(doc);
+    *ret = doc;
     return 0;
 }
 

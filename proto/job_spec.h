@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The job file: what a user asks for, parsed from JSON or YAML and checked as a whole. Plain data.
-// Reading never stops at the first mistake; see problem list below. Field meanings: docs/job-file.md.
+// Reading never stops at the first mistake; see problem list below. Field meanings:
+// docs/job-file.md.
 #pragma once
 
 #include "common/err.h"
@@ -15,8 +16,16 @@ struct resources {
     int64_t gpu;       // cards
 };
 
-enum job_mode { JOB_MODE_DEFAULT, JOB_MODE_PROCESS, JOB_MODE_GRASS, JOB_MODE_GRASS_LOCAL, JOB_MODE_GRASS_ON_PREMISES,
-                JOB_MODE_GRASS_AZURE, JOB_MODE_K8S_AKS, JOB_MODE_MAX };
+enum job_mode {
+    JOB_MODE_DEFAULT,
+    JOB_MODE_PROCESS,
+    JOB_MODE_GRASS,
+    JOB_MODE_GRASS_LOCAL,
+    JOB_MODE_GRASS_ON_PREMISES,
+    JOB_MODE_GRASS_AZURE,
+    JOB_MODE_K8S_AKS,
+    JOB_MODE_MAX
+};
 enum alloc_mode { ALLOC_BEST_FIT, ALLOC_SPREAD, ALLOC_BALANCED, ALLOC_COMPACTED, ALLOC_MAX };
 enum alloc_metric { METRIC_CPU, METRIC_MEMORY, METRIC_GPU, METRIC_MAX };
 enum restart_policy { RESTART_NEVER, RESTART_ON_FAILURE, RESTART_ALWAYS, RESTART_MAX };
@@ -26,7 +35,8 @@ enum network_mode { NETWORK_HOST, NETWORK_BRIDGE, NETWORK_NONE, NETWORK_MAX };
 const char *alloc_mode_to_string(enum alloc_mode m);
 int alloc_mode_from_string(const char *text, enum alloc_mode *ret) WARN_UNUSED;
 const char *alloc_metric_to_string(enum alloc_metric m);
-int alloc_metric_from_string(const char *text, enum alloc_metric *ret) WARN_UNUSED; // any case, as MARO's
+int alloc_metric_from_string(const char *text,
+                             enum alloc_metric *ret) WARN_UNUSED; // any case, as MARO's
 const char *restart_policy_to_string(enum restart_policy p);
 int restart_policy_from_string(const char *text, enum restart_policy *ret) WARN_UNUSED;
 const char *network_mode_to_string(enum network_mode m);
@@ -47,11 +57,12 @@ struct job_env {
 
 struct job_component {
     char *name;
-    char *image;      // NULL = none: process nodes only
-    char **command;   // NULL-terminated argv, or NULL = the image's own. A string in the file became {"/bin/sh","-c",text}
+    char *image;    // NULL = none: process nodes only
+    char **command; // NULL-terminated argv, or NULL = the image's own. A string in the file became
+                    // {"/bin/sh","-c",text}
     bool command_shell; // it was a string
     int num;
-    bool has_resources;      // false: the cluster's default applies
+    bool has_resources; // false: the cluster's default applies
     struct resources resources;
     bool cpu_all, memory_all, gpu_all; // "all": the node's total
     struct job_mount *mounts;
@@ -61,12 +72,12 @@ struct job_component {
     int ports;
     enum network_mode network;
     enum restart_policy restart;
-    int max_attempts;     // counts starts; 0 = no bound
+    int max_attempts; // counts starts; 0 = no bound
     int64_t backoff_ms;
     int64_t max_backoff_ms;
-    int stop_signal;      // number
+    int stop_signal; // number
     int64_t grace_ms;
-    int64_t timeout_ms;   // 0 = none
+    int64_t timeout_ms; // 0 = none
     bool finishes_job;
 };
 
@@ -82,9 +93,9 @@ struct job_spec {
 };
 
 struct job_problem {
-    char path[192];  // "components.actor.resources.memory"
-    int line;        // 1-based; 0 = unknown
-    int column;      // 1-based; 0 = unknown
+    char path[192];    // "components.actor.resources.memory"
+    int line;          // 1-based; 0 = unknown
+    int column;        // 1-based; 0 = unknown
     char message[384]; // what was found, what was expected, a suggestion for a misspelt key
 };
 
@@ -102,15 +113,18 @@ struct job_warnings {
 };
 void job_warnings_free(struct job_warnings *w);
 
-// Parses text in `format` ("json" or "yaml") and checks it. Returns 0 and a spec owned by the caller; -EPROTO when the text is
-// malformed (e has line and column) or -EINVAL with all problems (a well-formed text that is wrong: 422). Warnings are
-// filled in either case. The job name given (may be NULL) replaces the file's.
-int job_spec_parse(const char *text, size_t len, const char *format, const char *name, struct job_spec **ret,
-                   struct job_problems *problems, struct job_warnings *warnings, struct err *e) WARN_UNUSED;
+// Parses text in `format` ("json" or "yaml") and checks it. Returns 0 and a spec owned by the
+// caller; -EPROTO when the text is malformed (e has line and column) or -EINVAL with all problems
+// (a well-formed text that is wrong: 422). Warnings are filled in either case. The job name given
+// (may be NULL) replaces the file's.
+int job_spec_parse(const char *text, size_t len, const char *format, const char *name,
+                   struct job_spec **ret, struct job_problems *problems,
+                   struct job_warnings *warnings, struct err *e) WARN_UNUSED;
 void job_spec_free(struct job_spec *spec);
 
-// Canonical JSON (units as users write them and exact: "8192m", "500m", "10s"); job_spec_from_json(job_spec_to_json(x)) == x.
-// What the master stores and shows as `spec`. NULL = out of memory.
+// Canonical JSON (units as users write them and exact: "8192m", "500m", "10s");
+// job_spec_from_json(job_spec_to_json(x)) == x. What the master stores and shows as `spec`. NULL =
+// out of memory.
 json_t *job_spec_to_json(const struct job_spec *spec);
 int job_spec_from_json(const json_t *json, struct job_spec **ret, struct err *e) WARN_UNUSED;
 

@@ -162,7 +162,7 @@ START_TEST(top_level)
         top("name: [a]", "name", "found a list");
         top("name: aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "name",
             "1 to 63");
-        top("nmae: x", "nmae", "did you mean \"name\"?");
+        top("nam: x", "nam", "did you mean \"name\"?");
         top("replicas: 3", "replicas", "unknown key \"replicas\"");
         top("mode: docker", "mode", "found \"docker\", expected process, grass");
         top("priority: high", "priority", "found \"high\", expected a whole number from 0 to 100");
