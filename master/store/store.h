@@ -66,7 +66,8 @@ void store_apply(struct store *s, struct store_batch *batch,
                  void (*done)(int result, void *userdata), void *userdata);
 
 // Reads a stream: entries with id > after, oldest first, at most `limit`. `entry` per entry, then
-// `done`.
+// `done`: 0, -EPROTO (no stream), -ECANCELED at close. While Redis is down it waits. -ENOTCONN when
+// the store isn't ready (any more), -ENOMEM.
 int store_read(struct store *s, const char *key, int64_t after, size_t limit,
                void (*entry)(int64_t id, const char *json, size_t len, void *userdata),
                void (*done)(int result, void *userdata), void *userdata) WARN_UNUSED;
