@@ -100,13 +100,6 @@ bool cluster_node_settled(const struct node *n)
     return n->published_generation == n->generation;
 }
 
-bool cluster_node_has_news(const struct cluster *c, const struct node *n,
-                           const struct sync_position *applied)
-{
-    return n->wants_inventory || !n->info_told || applied->epoch != c->epoch ||
-           applied->generation != n->published_generation;
-}
-
 static int answer_entries(struct cluster *c, struct node *n, int64_t since, struct sync_answer *a)
 {
     size_t count = HASH_CNT(hh, n->assignments);

@@ -75,9 +75,6 @@ bool cluster_node_holds(struct node *n, const char *attempt_id);
 bool cluster_node_settled(const struct node *n);
 int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_position *applied,
                         struct sync_answer *ret) WARN_UNUSED;
-// Something for the agent beyond `applied`?
-bool cluster_node_has_news(const struct cluster *c, const struct node *n,
-                           const struct sync_position *applied);
 // Repeating is harmless.
 void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason,
                                const char *user);

@@ -5,6 +5,7 @@ id. Waiting is always for an event of the master (held requests, the event strea
 import http.client
 import json
 import os
+import random
 import signal
 import socket
 import ssl
@@ -16,6 +17,18 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(os.environ.get("MEADOW_BIN", ROOT / "build" / "bin")).resolve()
 # Sanitized daemons start and answer several times slower.
 PATIENCE = float(os.environ.get("MEADOW_TEST_PATIENCE", "1"))
+
+
+def free_port():
+    """Outside the range from which the kernel takes ports for connections, so that it stays free."""
+    while True:
+        port = random.randrange(10000, 19900)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 class Answer:
@@ -35,7 +48,8 @@ class Answer:
 class Cluster:
     def __init__(self, folder, nodes=1, cpu=None, memory=None, gpu=None, runtime=None, extra=()):
         self.dir = Path(folder)
-        self.up_args = ["up", "-q", "--dir", str(self.dir), "--nodes", str(nodes), *extra]
+        # A port of its own: another cluster of this machine must not take it while the master is away.
+        self.up_args = ["up", "-q", "--dir", str(self.dir), "--nodes", str(nodes), "--port", str(free_port()), *extra]
         for name, value in (("--cpu", cpu), ("--memory", memory), ("--gpu", gpu), ("--runtime", runtime)):
             if value is not None:
                 self.up_args += [name, str(value)]
