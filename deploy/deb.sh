@@ -9,13 +9,17 @@ version=$(sed -nE 's/^#define MEADOW_VERSION +"(.*)"/\1/p' proto/version.h)
 arch=$(dpkg --print-architecture)
 tree=$(mktemp -d /tmp/meadow-deb.XXXXXX)
 trap 'rm -rf "$tree"' EXIT
+chmod 755 "$tree"
 make -s BUILD="$build" DESTDIR="$tree" PREFIX=/usr install
 
-# The packages that hold the libraries the programs are linked to.
-libraries=$(ldd "$tree"/usr/bin/* | grep -oE '=> /[^ ]+' | cut -c 4- | sort -u)
-depends=$(for library in $libraries; do
-    dpkg -S "$(readlink -f "$library")" "$library" 2>/dev/null | head -n 1 | cut -d : -f 1
-done | sort -u | paste -s -d , | sed 's/,/, /g')
+# The packages that hold the libraries the programs name themselves.
+owner_of() {
+    local path
+    path=$(ldconfig -p | awk -v name="$1" '$1 == name { print $NF; exit }')
+    { dpkg -S "$(readlink -f "$path")" "$path" 2>/dev/null || true; } | head -n 1 | cut -d : -f 1
+}
+depends=$(readelf -d "$tree"/usr/bin/* | sed -nE 's/.*NEEDED.*\[(.*)\]/\1/p' | sort -u |
+    while read -r library; do owner_of "$library"; done | sort -u | paste -s -d , | sed 's/,/, /g')
 
 mkdir "$tree/DEBIAN"
 cat >"$tree/DEBIAN/control" <<END
