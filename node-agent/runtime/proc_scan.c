@@ -96,7 +96,7 @@ static bool add_usage(pid_t pid, int64_t *cpu_ticks, int64_t *pages)
 
 static size_t add_children(pid_t pid, pid_t *list, size_t n)
 {
-    char path[80], text[4096], *p = text, *end;
+    char path[80], text[4096], *p, *end;
     const struct dirent *entry;
     (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
     DIR *tasks = opendir(path);

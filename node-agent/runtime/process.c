@@ -244,7 +244,7 @@ static void launch(struct proc *p, const struct attempt_spec *spec)
 {
     struct process_runtime *rt = p->rt;
     struct err e;
-    pid_t pid;
+    pid_t pid = 0;
     int r = out_watch_add(rt->out, p->id, &e);
     if (r == 0) {
         cgroup_make(rt->o.cgroup_parent ? rt->o.cgroup_parent : "", p->id, &spec->resources,
@@ -388,7 +388,8 @@ static void list_all(void *userdata)
     struct err e;
     int r = attempt_claims_list(&rt->o.dirs, &ids, &n, &e);
     if (r == 0 && n > 0)
-        r = proc_owners(&owners, &n_owners);
+        r = proc_owners(&owners, &n_owners) < 0 ? err_set(&e, -EIO, "cannot look through /proc")
+                                                : 0;
     struct runtime_attempt *items = r < 0 ? NULL : calloc(n + 1, sizeof(*items));
     if (!items) {
         outbox_engine(rt->outbox, false, r < 0 ? e.text : "out of memory", NULL);

@@ -167,8 +167,9 @@ UNUSED static char *read_stream(const char *dir, const char *stream, size_t *ret
         size_t part = 0;
         cleanup_free char *text = slurp(dir, names[i], &part);
         ck_assert_uint_eq(strtoull(names[i] + strlen(stream) + 1, NULL, 10), *ret_offset + len);
-        all = realloc(all, len + part + 1);
-        ck_assert_ptr_nonnull(all);
+        char *more = realloc(all, len + part + 1);
+        ck_assert_ptr_nonnull(more);
+        all = more;
         memcpy(all + len, text, part + 1);
         len += part;
     }
