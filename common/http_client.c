@@ -18,6 +18,7 @@ struct watch {
     uv_poll_t poll;
     struct http_client *client;
     curl_socket_t fd;
+    int events; // armed
 };
 
 // --- completion ----------------------------------------------------------------------------------
@@ -159,13 +160,17 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     struct watch *w = container_of(poll, struct watch, poll);
     int flags = 0;
-    if (status < 0)
-        flags = CURL_CSELECT_ERR;
     if (events & UV_READABLE)
         flags |= CURL_CSELECT_IN;
     if (events & UV_WRITABLE)
         flags |= CURL_CSELECT_OUT;
+    // A socket in error may still hold an answer, sent before the peer closed: libcurl shall read,
+    // and meets the error itself. CURL_CSELECT_ERR would make it give up.
+    if (status < 0)
+        flags = CURL_CSELECT_IN | CURL_CSELECT_OUT;
     drive(w->client, w->fd, flags);
+    if (status < 0 && !uv_is_closing((uv_handle_t *)&w->poll)) // libuv has stopped it
+        (void)uv_poll_start(&w->poll, w->events, on_poll);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -201,8 +206,8 @@ static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *userdata
     }
     if (!w && !(w = watch_new(c, fd)))
         return -1;
-    int events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
-    return uv_poll_start(&w->poll, events, on_poll) < 0 ? -1 : 0;
+    w->events = (what & CURL_POLL_IN ? UV_READABLE : 0) | (what & CURL_POLL_OUT ? UV_WRITABLE : 0);
+    return uv_poll_start(&w->poll, w->events, on_poll) < 0 ? -1 : 0;
 }
 
 static int timer_changed(CURLM *multi, long ms, void *userdata)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DISCARD_LIMIT                                                                              \
-    (8u << 20) // so much body is read past an early answer so that the client gets to see it
+// So much body is read past an early answer so that the client gets to see it.
+#define DISCARD_LIMIT (8u << 20)
 
 static struct http_conn *conn_of(struct MHD_Connection *mhd)
 {
@@ -170,6 +170,18 @@ static void too_large(struct http_request *req)
     response_problem(req, 413, "Content Too Large", detail);
 }
 
+// An answer that is there before the body goes out at once, except when the body is to be read and
+// thrown away first: always when it is empty, so that the connection can stay; and on a unix
+// socket, where closing with unread bytes makes the client's next write fail, perhaps before it has
+// read the answer (behind TLS the front lingers). A client that waits for "100 Continue" sends
+// nothing.
+static bool reads_past_answer(const struct http_request *req)
+{
+    int64_t len = announced_length(req);
+    return len == 0 || (req->conn->peer.local && len <= (int64_t)DISCARD_LIMIT &&
+                        !http_request_header(req, "Expect"));
+}
+
 static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, const char *method,
                              void **con_cls)
 {
@@ -185,10 +197,8 @@ static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, 
     if (req->state != REQUEST_ANSWERED && !req->chunk &&
         announced_length(req) > (int64_t)req->body_limit)
         too_large(req);
-    if (req->state != REQUEST_ANSWERED)
+    if (req->state != REQUEST_ANSWERED || reads_past_answer(req))
         return MHD_YES;
-    if (announced_length(req) == 0)
-        return MHD_YES; // queued in the call that follows at once, so that the connection can stay
     return response_queue(req);
 }
 

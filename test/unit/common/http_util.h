@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define WAIT_MS 20000
+#define WAIT_MS 40000
 #ifndef BIG_MIB // less of it for valgrind
 #define BIG_MIB 10
 #endif
@@ -354,7 +354,7 @@ static inline void site_start(struct site *x, struct http_server_options o)
 static const struct http_server_options site_defaults = {.body_limit = 65536,
                                                          .header_timeout_ms = 5000,
                                                          .body_timeout_ms = 5000,
-                                                         .idle_timeout_ms = 10000,
+                                                         .idle_timeout_ms = 60000,
                                                          .max_connections = 500};
 
 static inline void site_closed(void *userdata)
