@@ -13,7 +13,7 @@
 // One step of the way from the root to the value being read.
 struct job_step {
     const json_t *parent; // NULL: not in the file, no place is known
-    const char *key; // NULL: an item of a list
+    const char *key;      // NULL: an item of a list
     size_t index;
 };
 
