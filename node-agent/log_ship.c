@@ -203,8 +203,8 @@ static int read_more(struct log_stream_ship *stream, struct strbuf *body, uint64
 static void look(struct log_stream_ship *stream)
 {
     cleanup_strbuf struct strbuf body = {0};
-    uint64_t offset;
-    uint64_t next;
+    uint64_t offset = 0;
+    uint64_t next = 0;
 
     if (!stream->asked) {
         send_post(stream, 0, 0, &body);

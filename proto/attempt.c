@@ -256,7 +256,7 @@ static int get_list(const json_t *j, const char *key, json_t **ret, size_t *ret_
 static int read_command(struct attempt_spec *s, const json_t *j, struct err *e)
 {
     json_t *list;
-    size_t n;
+    size_t n = 0;
 
     if (json_is_null(json_object_get(j, "command")))
         return 0;
@@ -282,7 +282,7 @@ static int read_numbers(const json_t *j, const char *key, int64_t min, int64_t m
                         size_t *ret_n, struct err *e)
 {
     json_t *list;
-    size_t n;
+    size_t n = 0;
     int r = get_list(j, key, &list, &n, e);
     if (r < 0)
         return r;
@@ -358,7 +358,7 @@ static int read_env(struct attempt_spec *s, const json_t *j, struct err *e)
 static int read_mounts(struct attempt_spec *s, const json_t *j, struct err *e)
 {
     json_t *list;
-    size_t n;
+    size_t n = 0;
     int r = get_list(j, "mounts", &list, &n, e);
     if (r < 0)
         return r;

@@ -91,7 +91,7 @@ END_TEST
 START_TEST(refusals)
     {
         static const char *const bad[][2] = {
-            {"nmae: x\n", "nmae"},
+            {"namex: x\n", "namex"},
             {"runtime: podman\n", "runtime"},
             {"master:\n  url: http://x\n", "master.url"},
             {"state_dir: relative\n", "state_dir"},

@@ -2,6 +2,7 @@
 // Joining against a fake master: the token's form, a CA that is not the token's, refusals, a master
 // that is not there.
 #include "node-agent/join.h"
+#include "node-agent/post.h"
 #include "test/lib/fake_master.h"
 
 #include "common/cleanup.h"
@@ -148,6 +149,36 @@ START_TEST(nobody_there)
     }
 END_TEST
 
+static void posted(int error, int status, const json_t *body, const struct err *e, void *userdata)
+{
+    char text[64];
+    (void)e;
+    (void)userdata;
+    calls++;
+    ck_assert_int_eq(error, 0);
+    ck_assert_int_eq(status, 400);
+    ck_assert_str_eq(post_problem(status, body, text, sizeof(text)), "HTTP 400: no JSON");
+    ck_assert_str_eq(post_problem(502, NULL, text, sizeof(text)), "HTTP 502");
+    uv_stop(&loop);
+}
+
+START_TEST(problems_are_read)
+    {
+        struct http_client *client;
+        struct err e;
+        struct http_client_options o = {.loop = &loop,
+                                        .base_url = master.url,
+                                        .ca_pem = master.ca_cert,
+                                        .connect_timeout_ms = 5000};
+
+        ck_assert_int_eq(http_client_new(&o, &client, &e), 0);
+        ck_assert_int_eq(post_json(client, "/v1/nothing", NULL, 10000, posted, NULL, &e), 0);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        ck_assert_uint_eq(calls, 1);
+        http_client_close(client, NULL, NULL);
+    }
+END_TEST
+
 START_TEST(cancelled)
     {
         struct err e;
@@ -177,6 +208,7 @@ int main(void)
     tcase_add_test(tc, another_ca_gets_no_secret);
     tcase_add_test(tc, wrong_secret_and_taken_name);
     tcase_add_test(tc, nobody_there);
+    tcase_add_test(tc, problems_are_read);
     tcase_add_test(tc, cancelled);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

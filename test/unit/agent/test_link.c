@@ -8,7 +8,7 @@
 static uv_loop_t loop;
 static struct link *l;
 static bool is_joined, fail_at_once;
-static unsigned joins, syncs, ons, offs;
+static unsigned joins, syncs, ups, downs;
 
 static bool joined(void *userdata)
 {
@@ -30,8 +30,8 @@ static void do_sync(void *userdata)
 static void online(bool on, void *userdata)
 {
     (void)userdata;
-    ons += on;
-    offs += !on;
+    ups += on;
+    downs += !on;
 }
 
 static const struct link_ops ops = {
@@ -65,9 +65,9 @@ START_TEST(joins_then_syncs)
         link_event(l, LINK_ANSWERED, NULL);
         ck_assert(link_online(l));
         ck_assert_uint_eq(syncs, 2); // the next one is out at once
-        ck_assert_uint_eq(ons, 1);
+        ck_assert_uint_eq(ups, 1);
         link_event(l, LINK_ANSWERED, NULL);
-        ck_assert_uint_eq(ons, 1);
+        ck_assert_uint_eq(ups, 1);
     }
 END_TEST
 
@@ -83,9 +83,9 @@ START_TEST(backs_off_and_recovers)
             (void)uv_run(&loop, UV_RUN_DEFAULT); // the timer alone leads on
             ck_assert_int_eq(link_state(l), LINK_SYNCING);
         }
-        ck_assert_uint_eq(offs, 1);
+        ck_assert_uint_eq(downs, 1);
         link_event(l, LINK_ANSWERED, NULL);
-        ck_assert_uint_eq(ons, 2);
+        ck_assert_uint_eq(ups, 2);
         ck_assert_str_eq(link_reason(l), "");
     }
 END_TEST

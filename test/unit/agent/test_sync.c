@@ -2,10 +2,12 @@
 // The whole agent against a fake master over real TLS, with the process runtime and the real
 // meadow-init: join, run, logs, stop, restart with adoption, a master that goes silent.
 #include "node-agent/agent.h"
+#include "node-agent/status_api.h"
 #include "test/lib/fake_master.h"
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "common/http_client.h"
 #include "common/json.h"
 #include "common/log.h"
 
@@ -277,6 +279,59 @@ START_TEST(restart_adopts_with_the_same_process)
     }
 END_TEST
 
+// --- the local status API ------------------------------------------------------------------------
+
+static char local_text[4096];
+static int local_status;
+
+static void local_done(const struct http_result *result, void *userdata)
+{
+    (void)userdata;
+    ck_assert_msg(result->error == 0, "%s", result->err.text);
+    local_status = result->status;
+    (void)snprintf(local_text, sizeof(local_text), "%s", result->body);
+    uv_stop(&loop);
+}
+
+static void ask(struct http_client *client, const char *method, const char *path)
+{
+    struct http_call_options o = {
+        .method = method, .path = path, .body_fd = -1, .timeout_ms = 10000, .done = local_done};
+    struct err e;
+    ck_assert_int_eq(http_call_start(client, &o, NULL, &e), 0);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+}
+
+START_TEST(local_status_api)
+    {
+        char path[128];
+        struct http_client *client;
+        struct err e;
+
+        start_agent();
+        wait_until(inventory_is_complete);
+        (void)fake_master_assign(&master, fake_master_spec(&master, "ashow", "exit 0"));
+        wait_until(all_over);
+        (void)snprintf(path, sizeof(path), "%s/run/agent.sock", top);
+        struct http_client_options o = {
+            .loop = &loop, .base_url = "http://agent", .unix_socket = path};
+        ck_assert_int_eq(http_client_new(&o, &client, &e), 0);
+        ask(client, "GET", "/healthz");
+        ck_assert_int_eq(local_status, 200);
+        ck_assert_ptr_nonnull(strstr(local_text, "\"status\":\"ok\""));
+        ask(client, "GET", "/v1/tasks");
+        ck_assert_ptr_nonnull(strstr(local_text, "\"id\":\"ashow\""));
+        ck_assert_ptr_nonnull(strstr(local_text, "\"state\":\"ended\""));
+        ask(client, "GET", "/metrics");
+        ck_assert_ptr_nonnull(strstr(local_text, "meadow_agent_attempts{state=\"ended\"} 1"));
+        ask(client, "DELETE", "/v1/tasks");
+        ck_assert_int_eq(local_status, 405);
+        ask(client, "GET", "/v1/nothing");
+        ck_assert_int_eq(local_status, 404);
+        http_client_close(client, NULL, NULL);
+    }
+END_TEST
+
 static bool heard_again(void)
 {
     return !master.silent && master.syncs > 3 && all_over();
@@ -335,6 +390,7 @@ int main(void)
     tcase_add_test(tc, restart_adopts_with_the_same_process);
     tcase_add_test(tc, runs_on_while_the_master_is_silent);
     tcase_add_test(tc, one_agent_per_state_folder);
+    tcase_add_test(tc, local_status_api);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
