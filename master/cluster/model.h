@@ -164,6 +164,7 @@ struct node {
     char instance[INSTANCE_BYTES]; // "" = none since this master started
     int64_t seen_boot_ms;          // last message received; 0 = none since this master started
     int64_t last_seq;
+    int64_t info_seq;     // of the message that `info` came with
     int64_t acked;        // changes of this instance up to here are durable
     bool wants_inventory; // ask with the next answer
     bool inventory_seen;  // of this instance

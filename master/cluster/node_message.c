@@ -27,6 +27,7 @@ static int check_instance(struct cluster *c, struct node *n, const struct sync_r
     log_info("nodes", "node %s: instance %s begins", n->name, msg->instance);
     (void)snprintf(n->instance, sizeof(n->instance), "%s", msg->instance);
     n->last_seq = 0;
+    n->info_seq = 0;
     n->acked = 0;
     n->applied_generation = 0;
     n->inventory_seen = false;
@@ -143,7 +144,10 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
     n->seen_boot_ms = clock_boot_ms();
     if (newest)
         n->last_seq = msg->seq;
-    if (msg->node && newest) {
+    // A report may be overtaken by the next sync on the other connection: each part has its own
+    // order.
+    if (msg->node && msg->seq > n->info_seq) {
+        n->info_seq = msg->seq;
         r = node_take_info(c, n, msg->node, e);
         if (r < 0)
             return r;

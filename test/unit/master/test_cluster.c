@@ -180,6 +180,22 @@ START_TEST(test_a_second_live_instance_is_refused)
     }
 END_TEST
 
+// A report on a fresh connection may arrive after the sync that was sent after it.
+START_TEST(test_an_overtaken_report_still_tells_about_its_node)
+    {
+        struct agent a = {0};
+        agent_join(&a, "n1", 4);
+        a.seq = 10;
+        ck_assert_int_eq(say(&a, false, NULL, false), 0); // 11: overtook
+        a.seq = 9;
+        ck_assert_int_eq(say(&a, false, node_info(6), false), 0); // 10
+        ck_assert_int_eq(a.node->total.cpu_milli, 6000);
+        a.seq = 8;
+        ck_assert_int_eq(say(&a, false, node_info(5), false), 0); // 9: older than what is known
+        ck_assert_int_eq(a.node->total.cpu_milli, 6000);
+    }
+END_TEST
+
 START_TEST(test_old_and_repeated_statuses_change_nothing)
     {
         struct agent a = {0};
@@ -283,6 +299,7 @@ int main(void)
     tcase_add_test(t, test_absence_counts_only_in_a_complete_inventory_that_includes_it);
     tcase_add_test(t, test_a_new_instance_says_never_started_and_another_attempt_follows);
     tcase_add_test(t, test_a_second_live_instance_is_refused);
+    tcase_add_test(t, test_an_overtaken_report_still_tells_about_its_node);
     tcase_add_test(t, test_old_and_repeated_statuses_change_nothing);
     tcase_add_test(t, test_restart_of_the_master_goes_on);
     tcase_add_test(t, test_environment);

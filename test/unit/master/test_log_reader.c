@@ -142,7 +142,7 @@ START_TEST(test_tail_of_random_logs)
             unsigned line = seed % 3 == 0 ? 9000 : seed % 3 == 1 ? 40 : 700;
             size_t most = 1 + (size_t)pick(3000);
             // Frames count too: nothing may be rotated away.
-        for (size_t frames = 0; model.len[OUT] + model.len[ERR] + frames * 32 < 18000; frames++)
+            for (size_t frames = 0; model.len[OUT] + model.len[ERR] + frames * 32 < 18000; frames++)
                 model_put(pick(3) ? OUT : ERR, 1 + pick((unsigned)most), line);
             if (seed % 2)
                 reopen(32 * 1024);
