@@ -139,7 +139,7 @@ static void start_queued(struct executor *x)
     }
 }
 
-// --- stopping, removing --------------------------------------------------------------------------
+// --- stopping ------------------------------------------------------------------------------------
 
 static void stop(struct executor *x, struct task *task)
 {
@@ -147,24 +147,6 @@ static void stop(struct executor *x, struct task *task)
     tasks_set_state(x->options.tasks, task, ATTEMPT_STOPPING, "");
     if (task->pins == 0) // while the claim is being made there is nothing to stop yet
         x->runtime->ops->stop(x->runtime, task->status.id, -1);
-}
-
-static void remove_task(struct executor *x, struct task *task)
-{
-    task->remove_asked = true;
-    x->options.logs_forget(task->status.id, x->options.userdata);
-    if (task->claimed)
-        x->runtime->ops->remove(x->runtime, task->status.id);
-    else
-        executor_remove_files(x, task); // never got as far as the runtime
-}
-
-void executor_files_removed(struct executor *x, struct task *task, int result, const char *why)
-{
-    if (result < 0)
-        log_error("executor", "attempt %s: %s", task->status.id, why);
-    if (!x->closing)
-        tasks_remove(x->options.tasks, task);
 }
 
 // --- the pass ------------------------------------------------------------------------------------
@@ -205,7 +187,7 @@ static void act(struct executor *x, struct task *task)
         stop(x, task);
         break;
     case ACT_REMOVE:
-        remove_task(x, task);
+        executor_forget(x, task);
         break;
     case ACT_STOPPED:
         executor_end(x, task, CAUSE_STOPPED, "stopped before it began");
@@ -250,6 +232,7 @@ void executor_run(struct executor *x)
     // Acting may touch the record again (an end that makes a removal due).
     for (int rounds = 0; rounds < 4 && look_at_touched(x); rounds++)
         ;
+    executor_remove_queued(x);
 }
 
 // --- the rest ------------------------------------------------------------------------------------

@@ -270,7 +270,7 @@ static void on_removed(const char *attempt_id, void *userdata)
     struct task *task = tasks_find(x->options.tasks, attempt_id);
 
     if (task && task->remove_asked)
-        executor_remove_files(x, task);
+        executor_runtime_removed(x, task);
 }
 
 const struct runtime_events *executor_runtime_events(void)

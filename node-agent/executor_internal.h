@@ -13,6 +13,9 @@ struct executor {
     bool listed;
     unsigned starting;
     struct task *queue;    // ASSIGNED, wait for a slot; in order
+    struct task *removals; // forgotten, wait for the removal of their files
+    unsigned n_removals;
+    unsigned removing;     // of those, under way
     int64_t lease_zero_ms; // CLOCK_BOOTTIME when the last answered sync was sent; 0 = none yet
     unsigned works;        // in the thread pool
     bool closing;
@@ -22,11 +25,16 @@ struct executor {
 
 // executor_work.c: claims and removals, in the thread pool since they wait for the disk.
 void executor_claim(struct executor *x, struct task *task);
-void executor_remove_files(struct executor *x, struct task *task);
+int executor_remove_files(struct executor *x, struct task *task);
 // Results, on the loop:
 void executor_claimed(struct executor *x, struct task *task, int result, const char *why);
 void executor_files_removed(struct executor *x, struct task *task, int result, const char *why);
 void executor_finish_close(struct executor *x);
+
+// executor_remove.c
+void executor_forget(struct executor *x, struct task *task); // begins its removal
+void executor_runtime_removed(struct executor *x, struct task *task);
+void executor_remove_queued(struct executor *x);
 
 // executor_lease.c
 bool executor_lease_valid(const struct executor *x, const struct attempt_spec *spec);

@@ -3,8 +3,6 @@
 // changes or frees while the task is pinned; everything else it needs is in its own record.
 #include "node-agent/executor_internal.h"
 
-#include "common/log.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -74,9 +72,7 @@ void executor_claim(struct executor *x, struct task *task)
         executor_claimed(x, task, r, uv_strerror(r));
 }
 
-void executor_remove_files(struct executor *x, struct task *task)
+int executor_remove_files(struct executor *x, struct task *task)
 {
-    int r = queue_work(x, task, WORK_REMOVE);
-    if (r < 0)
-        log_error("executor", "attempt %s: its folders stay: %s", task->status.id, uv_strerror(r));
+    return queue_work(x, task, WORK_REMOVE);
 }

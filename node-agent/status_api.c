@@ -56,6 +56,8 @@ static void list_tasks(struct agent *a, struct http_request *req)
     json_t *j = json_object();
 
     for (const struct task *t = tasks_first(a->tasks); t; t = t->hh.next) {
+        if (t->remove_asked)
+            continue;
         json_t *item = attempt_status_to_json(&t->status);
         json_put_str(item, "job", t->spec ? t->spec->job : NULL);
         json_put_str(item, "job_name", t->spec ? t->spec->job_name : NULL);
@@ -74,7 +76,7 @@ static void metrics(struct agent *a, struct http_request *req)
     size_t states[ATTEMPT_STATE_MAX] = {0};
 
     for (const struct task *t = tasks_first(a->tasks); t; t = t->hh.next)
-        states[t->status.state]++;
+        states[t->status.state] += !t->remove_asked;
     strbuf_puts(&out, "# TYPE meadow_agent_attempts gauge\n");
     for (int i = 0; i < ATTEMPT_STATE_MAX; i++)
         strbuf_printf(&out, "meadow_agent_attempts{state=\"%s\"} %zu\n",
