@@ -20,6 +20,7 @@
 #define FIRST_INTERVAL_MS 2000
 #define ANSWER_SLACK_MS 10000
 #define REPORT_TIMEOUT_MS 15000
+#define USAGE_EVERY_MS 1000
 #define SEEN_EVERY_MS 30000 // the file is a help after a restart, not a promise: seldom is enough
 
 struct message {       // one under way
@@ -34,6 +35,7 @@ struct sync {
     int64_t seq;
     int64_t seen_epoch, seen_commit;
     int64_t seen_written_ms;
+    int64_t usage_ms; // when it was sampled last
     bool seen_dirty;
     struct sync_position applied;
     int64_t interval_ms;
@@ -96,7 +98,19 @@ static void seen_update(struct sync *s, const struct sync_answer *a)
 
 // --- building ------------------------------------------------------------------------------------
 
-static int build(struct sync *s, struct sync_request *q)
+// Sampling reads a dozen files: while changes make message follow message, once in a while is
+// enough.
+static json_t *usage_due(struct sync *s, bool is_sync)
+{
+    int64_t now = clock_mono_ms();
+
+    if (!is_sync || (s->usage_ms && now - s->usage_ms < USAGE_EVERY_MS))
+        return NULL;
+    s->usage_ms = now;
+    return s->options.usage(s->options.userdata);
+}
+
+static int build(struct sync *s, bool is_sync, struct sync_request *q)
 {
     bool complete = s->options.inventory_complete(s->options.userdata);
 
@@ -116,7 +130,7 @@ static int build(struct sync *s, struct sync_request *q)
         return -ENOMEM;
     if (s->want_node)
         q->node = s->options.node(s->options.userdata);
-    q->usage = s->options.usage(s->options.userdata);
+    q->usage = usage_due(s, is_sync);
     q->clock_ms = clock_real_ms();
     return 0;
 }
@@ -218,7 +232,7 @@ static int send_message(struct sync *s, bool is_sync, struct err *e)
 {
     struct sync_request q;
     cleanup_free struct message *m = calloc(1, sizeof(*m));
-    int r = m ? build(s, &q) : -ENOMEM;
+    int r = m ? build(s, is_sync, &q) : -ENOMEM;
 
     if (r < 0)
         return err_set(e, r, "out of memory");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages between agent and master; proto/AGENT.md tells the protocol. Plain data with JSON codecs.
+// The messages between agent and master; proto/AGENT.md tells the protocol. Plain data with JSON
+// codecs.
 #pragma once
 
 #include "proto/attempt.h"
@@ -14,22 +15,24 @@ struct sync_request { // body of /v1/agent/sync and /v1/agent/report
     char agent_version[32];
     char instance[INSTANCE_BYTES];
     char boot_id[40];
-    int64_t seq;                // one per message of this instance
-    int64_t seen_epoch;         // highest (epoch, commit) ever seen from the master
+    int64_t seq;        // one per message of this instance
+    int64_t seen_epoch; // highest (epoch, commit) ever seen from the master
     int64_t seen_commit;
     struct sync_position applied;
-    char digest[17];            // inventory_digest of all attempts the agent holds
-    bool has_inventory;         // then `statuses` is everything it holds, else only changes not yet acknowledged
-    bool inventory_complete;    // the runtime has been listed since this instance started
+    char digest[17];         // inventory_digest of all attempts the agent holds
+    bool has_inventory;      // then `statuses` is everything it holds, else only changes not yet
+                             // acknowledged
+    bool inventory_complete; // the runtime has been listed since this instance started
     struct attempt_status *statuses;
     size_t n_statuses;
-    json_t *node;               // hardware and engine, when it changed or was asked for; NULL = as before (owned)
-    json_t *usage;              // small, every time (owned)
-    int64_t clock_ms;           // the node's wall clock when it sent this
+    json_t *node; // hardware and engine, when it changed or was asked for; NULL = as before (owned)
+    json_t *usage;    // small, every time (owned)
+    int64_t clock_ms; // the node's wall clock when it sent this
 };
 void sync_request_reset(struct sync_request *r); // frees what it owns, not the struct
 json_t *sync_request_to_json(const struct sync_request *r);
-int sync_request_from_json(const json_t *j, struct sync_request *ret, struct err *e) WARN_UNUSED; // -EPROTO
+int sync_request_from_json(const json_t *j, struct sync_request *ret,
+                           struct err *e) WARN_UNUSED; // -EPROTO
 
 enum desired_state { DESIRED_RUN, DESIRED_STOP, DESIRED_MAX };
 struct assignment_entry {
@@ -39,27 +42,28 @@ struct assignment_entry {
 struct sync_answer {
     int protocol;
     int64_t epoch;
-    int64_t commit;             // highest durable commit
-    int64_t acked;              // changes of this instance up to this number are durable
-    bool want_inventory;        // send everything with the next message
-    bool want_node;             // send `node` with the next message
+    int64_t commit;      // highest durable commit
+    int64_t acked;       // changes of this instance up to this number are durable
+    bool want_inventory; // send everything with the next message
+    bool want_node;      // send `node` with the next message
     bool has_assignment;
-    bool assignment_full;       // entries are the whole set; else a delta on `base`
+    bool assignment_full; // entries are the whole set; else a delta on `base`
     struct sync_position base;
-    struct sync_position position; // after applying
+    struct sync_position position;    // after applying
     struct assignment_entry *entries; // new or changed
     size_t n_entries;
     char (*removed)[ATTEMPT_ID_BYTES]; // forget these: their end is durable
     size_t n_removed;
     int64_t sync_interval_ms;
-    int64_t time_ms;            // the master's wall clock
-    char refused[256];          // not empty: no work for this instance, and why (the answer has nothing else of use)
+    int64_t time_ms;   // the master's wall clock
+    char refused[256]; // not empty: no work for this instance, and why (the answer has nothing else
+                       // of use)
 };
 void sync_answer_reset(struct sync_answer *a);
 json_t *sync_answer_to_json(const struct sync_answer *a);
 int sync_answer_from_json(const json_t *j, struct sync_answer *ret, struct err *e) WARN_UNUSED;
 
-// Order-free digest of (id, state) pairs: the sum modulo 2^64 of FNV-1a 64 over "<id> <state>". Add and subtract as
-// attempts come, change and go.
+// Order-free digest of (id, state) pairs: the sum modulo 2^64 of FNV-1a 64 over "<id> <state>". Add
+// and subtract as attempts come, change and go.
 uint64_t inventory_hash(const char *attempt_id, enum attempt_state state);
 void inventory_digest(uint64_t sum, char out[17]); // 16 hex digits

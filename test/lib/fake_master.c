@@ -135,8 +135,10 @@ static void take_request(struct fake_master *m, struct sync_request *q)
         json_decref(m->node);
         m->node = json_incref(q->node);
     }
-    json_decref(m->usage);
-    m->usage = json_incref(q->usage);
+    if (q->usage) {
+        json_decref(m->usage);
+        m->usage = json_incref(q->usage);
+    }
 }
 
 static void report(struct fake_master *m, struct http_request *req)
