@@ -26,7 +26,7 @@ struct sync_request { // body of /v1/agent/sync and /v1/agent/report
     struct attempt_status *statuses;
     size_t n_statuses;
     json_t *node; // hardware and engine, when it changed or was asked for; NULL = as before (owned)
-    json_t *usage;    // small, every time (owned)
+    json_t *usage;    // with syncs, at most once a second; NULL = as before (owned)
     int64_t clock_ms; // the node's wall clock when it sent this
 };
 void sync_request_reset(struct sync_request *r); // frees what it owns, not the struct
