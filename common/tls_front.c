@@ -35,6 +35,7 @@ struct tls_conn {
     int fd, pair;
     SSL *ssl;
     uv_poll_t net, inner;
+    int net_events, inner_events; // what they wait for now
     bool inner_open;
     uv_timer_t deadline;
     struct http_peer peer;
@@ -137,6 +138,18 @@ static void throw_away(struct tls_conn *c)
 
 // --- what to wait for ---
 
+// libuv takes the descriptor out of epoll and back in even when the events are the same.
+static void wait_for(uv_poll_t *poll, int *now, int events, uv_poll_cb cb)
+{
+    if (events == *now)
+        return;
+    *now = events;
+    if (events)
+        (void)uv_poll_start(poll, events, cb);
+    else
+        (void)uv_poll_stop(poll);
+}
+
 static void update(struct tls_conn *c)
 {
     if (c->closing)
@@ -146,15 +159,12 @@ static void update(struct tls_conn *c)
         net |= UV_READABLE;
     if (c->ssl_wants_write || c->to_client.data)
         net |= UV_WRITABLE;
-    (void)uv_poll_start(&c->net, net, on_net);
+    wait_for(&c->net, &c->net_events, net, on_net);
     if (!c->inner_open)
         return;
     int inner = (c->to_client.data || c->inner_eof ? 0 : UV_READABLE) |
                 (c->to_inner.data ? UV_WRITABLE : 0);
-    if (inner)
-        (void)uv_poll_start(&c->inner, inner, on_inner);
-    else
-        (void)uv_poll_stop(&c->inner);
+    wait_for(&c->inner, &c->inner_events, inner, on_inner);
 }
 
 static bool keep(struct block *b, const char *data, size_t len)
@@ -292,6 +302,8 @@ static bool read_inner(struct tls_conn *c)
         int r = send_client(c, buffer, (size_t)n, &done);
         if (r < 0 || (r == 1 && !keep(&c->to_client, buffer + done, (size_t)n - done)))
             return false;
+        if (n < BLOCK)
+            break; // most likely all there is; otherwise the poll handle tells at once
         work += (size_t)n;
     }
     return true;
@@ -318,8 +330,9 @@ static void turn(struct tls_conn *c)
 static void on_inner(uv_poll_t *poll, int status, int events)
 {
     struct tls_conn *c = poll->data;
-    (void)status; // an error shows at the next read or write
     (void)events;
+    if (status < 0) // it shows at the next read or write, too; libuv has stopped the handle
+        c->inner_events = 0;
     turn(c);
 }
 

@@ -352,8 +352,8 @@ static inline void site_start(struct site *x, struct http_server_options o)
 }
 
 static const struct http_server_options site_defaults = {.body_limit = 65536,
-                                                         .header_timeout_ms = 5000,
-                                                         .body_timeout_ms = 5000,
+                                                         .header_timeout_ms = 60000,
+                                                         .body_timeout_ms = 60000,
                                                          .idle_timeout_ms = 60000,
                                                          .max_connections = 500};
 
