@@ -161,10 +161,9 @@ static void sync_ended(int result, const char *why, void *userdata)
 {
     struct agent *a = userdata;
 
-    if (result == 0)
-        link_event(a->link, LINK_ANSWERED, NULL);
-    else
-        link_event(a->link, result == -EACCES ? LINK_REFUSED : LINK_FAILED, why);
+    // A refusal is tried again like any failure: after a crash of ours the master may need a moment
+    // to see that the instance before is gone.
+    link_event(a->link, result == 0 ? LINK_ANSWERED : LINK_FAILED, why);
 }
 
 static int make_client(struct agent *a, unsigned connections, struct http_client **ret,
