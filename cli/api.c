@@ -3,6 +3,7 @@
 // the call under way, which completes it like any other end.
 #include "cli/api.h"
 
+#include "cli/api_watch.h"
 #include "common/cleanup.h"
 #include "common/http_client.h"
 #include "common/id.h"
@@ -20,8 +21,8 @@ struct api {
     uv_loop_t loop;
     struct http_client *client;
     char *url, *origin, *token;
-    uv_signal_t signals[2];
-    bool catching, interrupted;
+    struct api_watch watch;
+    bool interrupted, output_gone;
     uv_timer_t pause;
     bool pausing;
     // the call under way
@@ -89,8 +90,7 @@ void api_close(struct api *a)
     if (a->client)
         http_client_close(a->client, NULL, NULL);
     uv_close((uv_handle_t *)&a->pause, NULL);
-    for (size_t i = 0; a->catching && i < ARRAY_SIZE(a->signals); i++)
-        uv_close((uv_handle_t *)&a->signals[i], NULL);
+    api_watch_close(&a->watch);
     (void)uv_run(&a->loop, UV_RUN_DEFAULT);
     if (uv_loop_close(&a->loop) < 0)
         log_debug("cli", "handles were left open");
@@ -114,11 +114,11 @@ const char *api_origin(const struct api *a)
 
 // --- interrupts ---
 
-static void on_signal(uv_signal_t *handle, int signum)
+static void on_stop(bool output_gone, void *userdata)
 {
-    struct api *a = handle->data;
-    (void)signum;
+    struct api *a = userdata;
     a->interrupted = true;
+    a->output_gone = output_gone;
     a->pausing = false;
     if (a->call)
         http_call_cancel(a->call);
@@ -126,26 +126,7 @@ static void on_signal(uv_signal_t *handle, int signum)
 
 int api_catch_interrupt(struct api *a)
 {
-    static const int numbers[] = {SIGINT, SIGTERM};
-    if (a->catching)
-        return 0;
-    for (size_t i = 0; i < ARRAY_SIZE(a->signals); i++) {
-        (void)uv_signal_init(&a->loop, &a->signals[i]);
-        a->signals[i].data = a;
-        uv_unref((uv_handle_t *)&a->signals[i]);
-    }
-    a->catching = true;
-    for (size_t i = 0; i < ARRAY_SIZE(a->signals); i++) {
-        int r = uv_signal_start(&a->signals[i], on_signal, numbers[i]);
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-bool api_interrupted(const struct api *a)
-{
-    return a->interrupted;
+    return a->watch.started ? 0 : api_watch_start(&a->watch, &a->loop, on_stop, a);
 }
 
 static void on_pause(uv_timer_t *timer)
@@ -244,6 +225,12 @@ static void build_lines(const struct api *a, const struct api_request *req, cons
     h->items[h->n] = NULL;
 }
 
+static int stopped(const struct api *a, struct err *e)
+{
+    return a->output_gone ? err_set(e, -EPIPE, "the reader of the output is gone")
+                          : err_set(e, -EINTR, "interrupted");
+}
+
 static int call_once(struct api *a, const struct api_request *req, const char *key, struct err *e)
 {
     struct header_lines lines;
@@ -271,7 +258,7 @@ static int call_once(struct api *a, const struct api_request *req, const char *k
     while (!a->done && uv_run(&a->loop, UV_RUN_ONCE))
         ;
     if (a->interrupted)
-        return err_set(e, -EINTR, "interrupted");
+        return stopped(a, e);
     if (a->error) {
         *e = a->err;
         return a->error;
@@ -317,7 +304,7 @@ int api_call(struct api *a, const struct api_request *req, struct api_answer *re
             pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
         }
         if (a->interrupted)
-            return err_set(e, -EINTR, "interrupted");
+            return stopped(a, e);
     }
 }
 

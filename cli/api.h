@@ -63,9 +63,9 @@ void api_answer_free(struct api_answer *answer);
 int api_call(struct api *a, const struct api_request *req, struct api_answer *ret,
              struct err *e) WARN_UNUSED;
 
-// From now on Ctrl-C and SIGTERM end the call under way with -EINTR instead of the program.
+// From now on Ctrl-C and SIGTERM end the call under way with -EINTR instead of the program, and a
+// pipe on standard output that nobody reads any more with -EPIPE.
 int api_catch_interrupt(struct api *a) WARN_UNUSED;
-bool api_interrupted(const struct api *a);
 
 // Percent-encodes what may not stand in a path segment or query value ('/' too, unless keep_slash).
 void api_encode(struct strbuf *b, const char *text, bool keep_slash);

@@ -183,13 +183,19 @@ void cli_progress(const struct cli *cli, const char *fmt, ...)
     (void)fputc('\n', stderr);
 }
 
+int cli_output_gone(void)
+{
+    (void)signal(SIGPIPE, SIG_DFL);
+    (void)raise(SIGPIPE);
+    return CLI_FAILED;
+}
+
 int cli_finish(int code)
 {
+    errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    if (errno == EPIPE) { // the reader of our output is gone: end as other programs do then
-        (void)signal(SIGPIPE, SIG_DFL);
-        (void)raise(SIGPIPE);
-    }
+    if (errno == EPIPE || errno == 0) // 0: an earlier write failed, which was told or was EPIPE
+        return cli_output_gone();
     return cli_fail(CLI_FAILED, "can't write the output", strerror(errno), NULL);
 }

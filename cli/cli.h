@@ -73,6 +73,8 @@ void *cli_need(void *memory); // ends the program when NULL
 char *cli_strdup(const char *text);
 char *cli_format(const char *fmt, ...) PRINTF_LIKE(1, 2); // caller frees
 
+// The reader of our output is gone: ends as SIGPIPE would.
+int cli_output_gone(void);
 // Flushes standard output; ends as SIGPIPE would when the reader is gone, 1 when it can't be
 // written.
 int cli_finish(int code);

@@ -21,6 +21,8 @@ static int report_transport(const struct cli *cli, const char *what, int r, cons
     const char *url = api_url(cli->api);
     if (r == -EINTR)
         return CLI_INTERRUPTED;
+    if (r == -EPIPE)
+        return cli_output_gone();
     if (r == -EACCES)
         return cli_failf(CLI_UNREACHABLE, what, "check --ca, or whether this is the right address",
                          "%s (%s): %.300s", url, api_origin(cli->api), e->text);

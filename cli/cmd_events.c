@@ -120,7 +120,7 @@ static int follow(struct cli *cli, const char *path)
         // However it broke off, it goes on; what can't be mended shows at the next try.
         bool again = cli_good(r, &answer) || r == -EIO || r == -ETIMEDOUT || r == -EPROTO;
         if (r == -ECANCELED)
-            code = cli_finish(CLI_FAILED);
+            code = cli_output_gone();
         else if (!again)
             code = cli_report(cli, "events", r, &e, &answer);
         api_answer_free(&answer);

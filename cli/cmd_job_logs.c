@@ -86,12 +86,14 @@ static int stream(struct reader *r, const char *what)
         int result = api_call(api, &req, &answer, &e);
         bool good = cli_good(result, &answer);
         if (!good && result == -ECANCELED)
-            code = cli_finish(CLI_FAILED); // the output is gone
+            code = cli_output_gone();
         else if (!good && !may_go_on(r, result))
             code = cli_report(r->cli, what, result, &e, &answer);
         api_answer_free(&answer);
         if (good)
             return CLI_OK;
+        if (code == CLI_OK)
+            cli_progress(r->cli, "the connection broke; going on when the master answers");
         if (r->print)
             log_print_again(r->print);
         r->skip = r->received;
