@@ -80,29 +80,26 @@ static int read_some(int fd, char *data, size_t size, size_t *len)
     return 0;
 }
 
-// One byte more than the limit is asked for, to tell a file at the limit from a larger one.
-static int read_all(int fd, size_t expected, size_t limit, char **ret, size_t *ret_len)
+// One byte more than the limit is asked for, to tell a file at the limit from a larger one. *data
+// is the caller's to free, also on failure.
+static int read_all(int fd, size_t expected, size_t limit, char **data, size_t *len)
 {
-    cleanup_free char *data = NULL;
-    size_t len = 0;
     size_t size = (expected < limit ? expected : limit) + 1;
     for (;;) {
-        char *more = realloc(data, size + 1);
+        char *more = realloc(*data, size + 1);
         if (!more)
             return -ENOMEM;
-        data = more;
-        int r = read_some(fd, data, size, &len);
+        *data = more;
+        int r = read_some(fd, *data, size, len);
         if (r < 0)
             return r;
-        if (len > limit)
+        if (*len > limit)
             return -EFBIG;
-        if (len < size)
+        if (*len < size)
             break;
         size = size < limit / 2 ? size * 2 + 4096 : limit + 1;
     }
-    data[len] = '\0';
-    *ret = TAKE_PTR(data);
-    *ret_len = len;
+    (*data)[*len] = '\0';
     return 0;
 }
 
@@ -116,11 +113,13 @@ int atomic_file_read(const char *path, size_t limit, char **ret_data, size_t *re
         return err_errno(e, -errno, "%s", path);
     if (!S_ISREG(st.st_mode))
         return err_set(e, -EINVAL, "%s: not a regular file", path);
-    int r = read_all(fd, (size_t)st.st_size, limit, ret_data, &len);
+    cleanup_free char *data = NULL;
+    int r = read_all(fd, (size_t)st.st_size, limit, &data, &len);
     if (r == -EFBIG)
         return err_set(e, r, "%s: larger than %zu bytes", path, limit);
     if (r < 0)
         return err_errno(e, r, "%s", path);
+    *ret_data = TAKE_PTR(data);
     if (ret_len)
         *ret_len = len;
     return 0;
