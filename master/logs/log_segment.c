@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MAGIC "MEADOWL1"
 #define FRAME_MAGIC 0x4C4D
 #define PATH_BYTES (LOG_ATTEMPT_BYTES + 12)
+static const uint8_t magic[8] = {'M', 'E', 'A', 'D', 'O', 'W', 'L', '1'};
 // Holds any frame, and some small ones more.
 #define BUFFER_BYTES (LOG_FRAME_BYTES + LOG_CHUNK_BYTES + 8u * 1024)
 
@@ -54,7 +54,7 @@ static uint32_t check_of(const uint8_t *p, size_t n)
 void log_head_encode(const struct log_head *h, uint8_t *out)
 {
     uint32_t flags = 0;
-    memcpy(out, MAGIC, 8);
+    memcpy(out, magic, sizeof(magic));
     for (unsigned c = 0; c < LOG_CHANNELS; c++) {
         put64(out + 8 + 8 * c, h->base[c]);
         flags |= (uint32_t)h->mid_line[c] << c;
@@ -66,7 +66,7 @@ void log_head_encode(const struct log_head *h, uint8_t *out)
 
 int log_head_decode(const uint8_t *in, struct log_head *ret)
 {
-    if (memcmp(in, MAGIC, 8) != 0 || get32(in + 36) != check_of(in, 36))
+    if (memcmp(in, magic, sizeof(magic)) != 0 || get32(in + 36) != check_of(in, 36))
         return -EPROTO;
     for (unsigned c = 0; c < LOG_CHANNELS; c++) {
         ret->base[c] = get64(in + 8 + 8 * c);
@@ -243,7 +243,7 @@ static int decode_here(const struct log_cursor *c, struct log_frame *ret)
 
 int log_cursor_next(struct log_cursor *c, int fd, struct log_frame *ret, const uint8_t **ret_data)
 {
-    struct log_frame f;
+    struct log_frame f = {0};
     int r = decode_here(c, &f);
     if (r == 0) {
         r = refill(c, fd);

@@ -91,21 +91,28 @@ void log_store_close(struct log_store *s)
 
 // --- its files ---
 
+static struct log_file *make(struct log_store *s, const char *attempt)
+{
+    struct log_file *f = calloc(1, sizeof(*f));
+    if (!f)
+        return NULL;
+    f->store = s;
+    f->fd = -1;
+    memcpy(f->attempt, attempt, strlen(attempt) + 1);
+    HASH_ADD_STR(s->files, attempt, f);
+    return f;
+}
+
 int log_file_get(struct log_store *s, const char *attempt, struct log_file **ret)
 {
     struct log_file *f;
     if (!is_attempt(attempt))
         return -EINVAL;
     HASH_FIND_STR(s->files, attempt, f);
-    if (!f) {
-        f = calloc(1, sizeof(*f));
-        if (!f)
-            return -ENOMEM;
-        f->store = s;
-        f->fd = -1;
-        memcpy(f->attempt, attempt, strlen(attempt) + 1);
-        HASH_ADD_STR(s->files, attempt, f);
-    }
+    if (!f)
+        f = make(s, attempt);
+    if (!f)
+        return -ENOMEM;
     f->users++;
     *ret = f;
     return 0;

@@ -109,7 +109,7 @@ static void stand(struct log_reader *r, uint32_t segment)
 int log_tail_step(struct log_reader *r)
 {
     struct log_tail *t = &r->tail;
-    struct log_head head;
+    struct log_head head = {0};
     struct walk w = {.reader = r};
     bool all_known = t->counted;
     for (int c = 0; c < LOG_CHANNELS; c++)

@@ -56,7 +56,10 @@ static int trial_copy(struct trial *t, const struct plan_node *nodes, size_t n,
     }
     if (job->n_tasks)
         memcpy(t->job.tasks, job->tasks, job->n_tasks * sizeof(*job->tasks));
-    return plan_index_new(t->nodes, n, &t->index);
+    struct plan_index *index = NULL;
+    int r = plan_index_new(t->nodes, n, &index);
+    t->index = index;
+    return r;
 }
 
 static bool same_need(const struct plan_need *a, const struct plan_need *b)
@@ -167,6 +170,20 @@ static int explain_gang(struct trial *t, const struct plan_node *nodes,
     return 0;
 }
 
+static int explain_trial(struct trial *t, const struct plan_node *nodes,
+                         struct plan_explanation *ret)
+{
+    for (size_t i = 0; i < ret->n_reasons; i++)
+        ret->reasons[i].node = (int)i;
+    plan_order_tasks(t->index, &t->job, t->order);
+    const struct plan_demand *misfit = find_misfit(t);
+    if (!misfit)
+        return explain_gang(t, nodes, ret);
+    give_reasons(t, misfit, ret);
+    summary_of_task(t->nodes, ret->n_reasons, misfit, ret->summary, sizeof(ret->summary));
+    return 0;
+}
+
 int plan_explain(const struct plan_node *nodes, size_t n_nodes, const struct plan_job *job,
                  struct plan_explanation *ret)
 {
@@ -174,19 +191,8 @@ int plan_explain(const struct plan_node *nodes, size_t n_nodes, const struct pla
     struct plan_explanation x = {.n_reasons = n_nodes};
     x.reasons = calloc(n_nodes + 1, sizeof(*x.reasons));
     int r = x.reasons ? trial_copy(&t, nodes, n_nodes, job) : -ENOMEM;
-    for (size_t i = 0; r == 0 && i < n_nodes; i++)
-        x.reasons[i].node = (int)i;
-    const struct plan_demand *misfit = NULL;
-    if (r == 0) {
-        plan_order_tasks(t.index, &t.job, t.order);
-        misfit = find_misfit(&t);
-    }
-    if (r == 0 && misfit) {
-        give_reasons(&t, misfit, &x);
-        summary_of_task(t.nodes, n_nodes, misfit, x.summary, sizeof(x.summary));
-    } else if (r == 0) {
-        r = explain_gang(&t, nodes, &x);
-    }
+    if (r == 0)
+        r = explain_trial(&t, nodes, &x);
     trial_free(&t);
     if (r < 0)
         plan_explanation_free(&x);

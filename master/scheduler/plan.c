@@ -134,7 +134,7 @@ int plan_index_run(struct plan_index *x, struct plan_job **jobs, size_t n_jobs)
     if (!order || !cursors || prepare(x, jobs, n_jobs) < 0)
         return -ENOMEM;
     if (n_jobs > 1)
-        qsort(jobs, n_jobs, sizeof(*jobs), compare_jobs);
+        qsort(jobs, n_jobs, sizeof(struct plan_job *), compare_jobs);
     for (size_t i = 0; i < n_jobs; i++)
         place_job(&r, jobs[i]);
     return 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placement as a pure library: nodes with what is free, jobs with what they need, in; placements or reasons, out.
-// No I/O, no clock, no allocation shared with the caller. Same input, same answer, on every machine.
+// Placement as a pure library: nodes with what is free, jobs with what they need, in; placements or
+// reasons, out. No I/O, no clock, no allocation shared with the caller. Same input, same answer, on
+// every machine.
 #pragma once
 
 #include "proto/job_spec.h"
@@ -13,23 +14,25 @@
 
 enum plan_runtime { PLAN_RUNTIME_PROCESS = 1, PLAN_RUNTIME_DOCKER = 2, PLAN_RUNTIME_ANY = 3 };
 
-// Free ports of a node: [first, first + count), one bit each; set = taken. The bitmap is borrowed and updated by the plan.
+// Free ports of a node: [first, first + count), one bit each; set = taken. The bitmap is borrowed
+// and updated by the plan.
 struct plan_ports {
     uint16_t first;
     uint16_t count;
-    uint16_t cursor;  // where the next search begins, relative; spreads reuse over time
-    uint64_t *taken;  // (count + 63) / 64 words
+    uint16_t cursor; // where the next search begins, relative; spreads reuse over time
+    uint64_t *taken; // (count + 63) / 64 words
 };
 
 struct plan_node {
-    const char *name;       // borrowed; ties go to the lowest name
-    const char *ineligible; // NULL = may get work; else why not ("draining", "not ready: engine down")
+    const char *name; // borrowed; ties go to the lowest name
+    const char
+        *ineligible; // NULL = may get work; else why not ("draining", "not ready: engine down")
     enum plan_runtime runtime;
     struct resources total;
-    struct resources free;  // updated by the plan as it places
-    uint64_t gpus_free;     // bit i = card i is free; updated
+    struct resources free; // updated by the plan as it places
+    uint64_t gpus_free;    // bit i = card i is free; updated
     struct plan_ports ports;
-    int tasks;              // tasks it holds now (for spread); updated
+    int tasks; // tasks it holds now (for spread); updated
 };
 
 struct plan_demand {
@@ -37,13 +40,13 @@ struct plan_demand {
     bool cpu_all, memory_all, gpu_all; // the node's total: it must be wholly free in that resource
     int runtimes;                      // mask of plan_runtime that can run it
     int ports;                         // including MASTER_PORT for index 0
-    const char *avoid;                 // node to avoid when another one fits (it just failed there), or NULL
+    const char *avoid; // node to avoid when another one fits (it just failed there), or NULL
 };
 
 struct plan_task {
     struct plan_demand demand;
     // Result, valid when the job was placed:
-    int node; // index into the nodes
+    int node;                 // index into the nodes
     struct resources granted; // demand with "all" resolved
     uint64_t gpus;
     uint16_t port[PLAN_MAX_PORTS];
@@ -57,41 +60,48 @@ struct plan_job {
     enum alloc_metric metric;
     struct plan_task *tasks; // those that wait now: all of a new job, or the restarted ones
     size_t n_tasks;
-    bool placed;   // result
+    bool placed; // result
 };
 
-// Sorts jobs by (priority desc, order asc, id asc) in place of an index, places each job whole or not at all (a job that does not fit is
-// passed over, its partial choices undone). Nodes are left as they are after the placements. -ENOMEM only.
-int plan_run(struct plan_node *nodes, size_t n_nodes, struct plan_job **jobs, size_t n_jobs) WARN_UNUSED;
+// Sorts jobs by (priority desc, order asc, id asc) in place of an index, places each job whole or
+// not at all (a job that does not fit is passed over, its partial choices undone). Nodes are left
+// as they are after the placements. -ENOMEM only.
+int plan_run(struct plan_node *nodes, size_t n_nodes, struct plan_job **jobs,
+             size_t n_jobs) WARN_UNUSED;
 
-// The same over nodes that are kept from one run to the next, so that a run costs what it places and not what the cluster holds.
-// The nodes are borrowed and stay the caller's to change, one plan_index_touch per changed node before the next run; for a node more
-// or less, or a changed name, make a new index. Sizes are compared with the largest totals there were when it was made.
+// The same over nodes that are kept from one run to the next, so that a run costs what it places
+// and not what the cluster holds. The nodes are borrowed and stay the caller's to change, one
+// plan_index_touch per changed node before the next run; for a node more or less, or a changed
+// name, make a new index. Sizes are compared with the largest totals there were when it was made.
 struct plan_index;
-int plan_index_new(struct plan_node *nodes, size_t n_nodes, struct plan_index **ret) WARN_UNUSED; // -ENOMEM
+int plan_index_new(struct plan_node *nodes, size_t n_nodes,
+                   struct plan_index **ret) WARN_UNUSED; // -ENOMEM
 void plan_index_touch(struct plan_index *x, size_t node);
-int plan_index_run(struct plan_index *x, struct plan_job **jobs, size_t n_jobs) WARN_UNUSED; // -ENOMEM
-void plan_index_free(struct plan_index *x); // NULL is fine
+int plan_index_run(struct plan_index *x, struct plan_job **jobs,
+                   size_t n_jobs) WARN_UNUSED; // -ENOMEM
+void plan_index_free(struct plan_index *x);    // NULL is fine
 
 // Why one job that plan_run left unplaced does not fit on these (updated) nodes.
 struct plan_reason {
-    int node;            // index
-    char text[160];      // "cpu: needs 4, free 1.5 (short by 2.5); gpu: needs 1, free 0 (short by 1)"
+    int node;       // index
+    char text[160]; // "cpu: needs 4, free 1.5 (short by 2.5); gpu: needs 1, free 0 (short by 1)"
 };
 struct plan_blocker {
-    const char *what;    // "cpu" "memory" "gpu" "ports" "runtime" "node" "gang" ; static text
-    int nodes;           // on how many nodes it blocks
-    int64_t short_by;    // smallest shortage over those nodes, in the resource's unit (millicores, bytes, cards, ports; "gang": tasks
-                         // that found no place); 0 = n/a
+    const char *what; // "cpu" "memory" "gpu" "ports" "runtime" "node" "gang" ; static text
+    int nodes;        // on how many nodes it blocks
+    int64_t short_by; // smallest shortage over those nodes, in the resource's unit (millicores,
+                      // bytes, cards, ports; "gang": tasks that found no place); 0 = n/a
 };
 struct plan_explanation {
-    char summary[256];   // one sentence for people
+    char summary[256];           // one sentence for people
     struct plan_reason *reasons; // one per node, in the nodes' order
     size_t n_reasons;
     struct plan_blocker blockers[8];
     size_t n_blockers;
 };
-// `busy_nodes`: names what the largest single task lacks on each node; when every task alone would fit somewhere, the blocker is
-// "gang" (they don't fit together) and the summary says how many of how many fit. -ENOMEM only. Free with plan_explanation_free.
-int plan_explain(const struct plan_node *nodes, size_t n_nodes, const struct plan_job *job, struct plan_explanation *ret) WARN_UNUSED;
+// `busy_nodes`: names what the largest single task lacks on each node; when every task alone would
+// fit somewhere, the blocker is "gang" (they don't fit together) and the summary says how many of
+// how many fit. -ENOMEM only. Free with plan_explanation_free.
+int plan_explain(const struct plan_node *nodes, size_t n_nodes, const struct plan_job *job,
+                 struct plan_explanation *ret) WARN_UNUSED;
 void plan_explanation_free(struct plan_explanation *x);

@@ -313,7 +313,7 @@ int main(void)
         (void)snprintf(names[i], sizeof(names[i]), "n%d", (i * 7) % REF_NODES);
     for (int i = 0; i < JOBS; i++)
         (void)snprintf(ids[i], sizeof(ids[i]), "j%d", i);
-    Suite *s = suite_create("plan_random");
+    Suite *s = suite_create("index");
     TCase *t = tcase_create("properties");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, test_as_the_reference);
