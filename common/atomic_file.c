@@ -113,13 +113,15 @@ int atomic_file_read(const char *path, size_t limit, char **ret_data, size_t *re
         return err_errno(e, -errno, "%s", path);
     if (!S_ISREG(st.st_mode))
         return err_set(e, -EINVAL, "%s: not a regular file", path);
-    cleanup_free char *data = NULL;
+    char *data = NULL;
     int r = read_all(fd, (size_t)st.st_size, limit, &data, &len);
+    if (r < 0)
+        free(data);
     if (r == -EFBIG)
         return err_set(e, r, "%s: larger than %zu bytes", path, limit);
     if (r < 0)
         return err_errno(e, r, "%s", path);
-    *ret_data = TAKE_PTR(data);
+    *ret_data = data;
     if (ret_len)
         *ret_len = len;
     return 0;
