@@ -90,9 +90,9 @@ static int start_all(struct cli *cli, struct local *l, const char *binary, const
         cli_progress(cli, "starting %d agent%s", started, started == 1 ? "" : "s");
     if (r == 0)
         r = spawn_wait(s, READY_MS, &name, &e);
-    int code = r == 0 ? CLI_OK
-               : name ? up_daemon_failed(s, name, &e)
-                      : cli_fail(CLI_FAILED, UP_WHAT, e.text, NULL);
+    int code = r == 0      ? CLI_OK
+               : s && name ? up_daemon_failed(s, name, &e)
+                           : cli_fail(CLI_FAILED, UP_WHAT, e.text, NULL);
     if (s)
         spawn_free(s);
     return code;
