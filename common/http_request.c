@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// So much body is read past an early answer so that the client gets to see it.
+// A body up to this is read and thrown away after an early answer to a local client.
 #define DISCARD_LIMIT (8u << 20)
 
 static struct http_conn *conn_of(struct MHD_Connection *mhd)
@@ -205,10 +205,10 @@ static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, 
 static enum MHD_Result take_body(struct http_server *s, struct http_request *req, const char *data,
                                  size_t len)
 {
-    if (req->discard || req->state == REQUEST_ANSWERED) {
-        req->discarded += len;
-        return req->discarded > DISCARD_LIMIT ? MHD_NO : MHD_YES;
-    }
+    // libmicrohttpd takes an answer only before the body or after it, so what comes in between is
+    // thrown away; the body's deadline, no longer put off, bounds that.
+    if (req->discard || req->state == REQUEST_ANSWERED)
+        return MHD_YES;
     if (req->chunk) {
         conn_deadline(req->conn, s->options.body_timeout_ms);
         req->discard = req->chunk(req, data, len, s->options.userdata) < 0;

@@ -50,8 +50,8 @@ struct http_server_options {
     unsigned max_connections;   // TLS ones, and as many local ones
 };
 
-// Creates a server without listeners. On success *ret is owned by the caller, ended by
-// http_server_close.
+// Creates a server without listeners; the process ignores SIGPIPE from then on. On success *ret is
+// owned by the caller, ended by http_server_close.
 int http_server_new(const struct http_server_options *options, struct http_server **ret,
                     struct err *e) WARN_UNUSED;
 

@@ -74,7 +74,6 @@ struct http_request {
     int (*chunk)(struct http_request *req, const char *data, size_t len, void *userdata);
     bool discard; // answered or refused while the body still comes
     bool ready_called;
-    size_t discarded;
     void *data;
     void (*gone)(struct http_request *req, void *userdata);
     void *gone_userdata;
@@ -100,7 +99,8 @@ void conn_deadline(struct http_conn *c, unsigned ms); // 0 = stop
 void conn_watch(struct http_conn *c, bool on);        // for the client's end, while suspended
 // http_listen.c
 void listeners_close(struct http_server *s);
-void server_handle_closed(struct http_server *s); // one of its handles is closed; frees after the last
+void server_handle_closed(
+    struct http_server *s); // one of its handles is closed; frees after the last
 void listeners_unpause(struct http_server *s);
 // http_request.c
 enum MHD_Result request_access(void *cls, struct MHD_Connection *mhd, const char *url,

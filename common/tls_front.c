@@ -24,6 +24,7 @@
 #define WORK_PER_CALLBACK 65536 // bytes, so that one busy connection leaves room for the rest
 #define PAIR_BUFFER 16384
 #define LINGER_MS 2000
+#define LAST_BLOCK_MS 30000 // for a client to take the end of its answer
 
 struct block {
     char *data; // NULL = empty
@@ -296,6 +297,7 @@ static bool read_inner(struct tls_conn *c)
             return true;
         if (n <= 0) {
             c->inner_eof = true;
+            (void)uv_timer_start(&c->deadline, on_deadline, LAST_BLOCK_MS, 0);
             break;
         }
         size_t done = 0;

@@ -128,7 +128,7 @@ START_TEST(large_bodies)
         x->stream_limit = 1000;
         (void)send_call(x->local,
                         (struct http_call_options){
-                            .method = "PUT", .path = "/upload", .body = x->big, .body_len = 500000},
+                            .method = "PUT", .path = "/upload", .body = x->big, .body_len = BIG},
                         &reply);
         await(x, &reply.done);
         ck_assert_int_eq(reply.status, 507);

@@ -66,6 +66,28 @@ START_TEST(strangers_are_refused)
     }
 END_TEST
 
+START_TEST(nothing_is_verified_on_request_only)
+    {
+        struct site *x = &site;
+        struct http_client *c;
+        struct err e;
+
+        site_start(x, site_defaults);
+        struct http_client_options o = {.loop = &x->loop, .base_url = x->url, .no_verify = true};
+        must(http_client_new(&o, &c, &e), &e);
+        x->clients_open++;
+        get(x, c, "/", &reply);
+        ck_assert_int_eq(reply.status, 200);
+        client_end(x, c);
+        c = client_to(x, x->url, NULL, NULL); // without a CA nobody is trusted
+        get(x, c, "/", &reply);
+        ck_assert_int_eq(reply.error, -EACCES);
+        client_end(x, c);
+        reply_reset(&reply);
+        site_stop(x);
+    }
+END_TEST
+
 START_TEST(certificate_is_replaced)
     {
         struct site *x = &site;
@@ -342,6 +364,7 @@ START_TEST(close_ends_everything)
 END_TEST
 
 RUN_SUITE("tls_front", 90, client_certificate_is_seen, strangers_are_refused,
-          certificate_is_replaced, large_bodies, held_request_costs_nothing,
-          slow_reader_stops_the_writer, client_gone_while_held, half_handshake_does_not_spin, crowd,
-          excess_waits_for_room, descriptors_do_not_grow, close_ends_everything)
+          nothing_is_verified_on_request_only, certificate_is_replaced, large_bodies,
+          held_request_costs_nothing, slow_reader_stops_the_writer, client_gone_while_held,
+          half_handshake_does_not_spin, crowd, excess_waits_for_room, descriptors_do_not_grow,
+          close_ends_everything)
