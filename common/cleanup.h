@@ -31,7 +31,8 @@ static inline void cleanup_jsonp(json_t **j)
 #define cleanup_close __attribute__((__cleanup__(cleanup_closep)))
 #define cleanup_fclose __attribute__((__cleanup__(cleanup_fclosep)))
 #define cleanup_json __attribute__((__cleanup__(cleanup_jsonp)))
-// For a type with `void x_free(struct x *)`: DEFINE_CLEANUP(x, x_free) then `cleanup(x) struct x *v`.
+// For a type with `void x_free(struct x *)`: DEFINE_CLEANUP(x, x_free) then `cleanup(x) struct x
+// *v`.
 #define DEFINE_CLEANUP(name, fn)                                                                   \
     static inline void cleanup_##name##_fn(struct name **p)                                        \
     {                                                                                              \

@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Parses a whole text; duplicates refused, depth bounded by jansson (2048). Error text has line and column.
-// -EPROTO when malformed. The caller owns *ret.
+// Parses a whole text; duplicates refused, depth bounded by jansson (2048). Error text has line and
+// column. -EPROTO when malformed. The caller owns *ret.
 int json_parse(const char *data, size_t len, json_t **ret, struct err *e) WARN_UNUSED;
 
 // Required members. -EPROTO with "member \"x\": expected a string" when missing or of another type.
@@ -25,7 +25,8 @@ const char *json_opt_str(const json_t *obj, const char *key, const char *fallbac
 int64_t json_opt_i64(const json_t *obj, const char *key, int64_t fallback);
 bool json_opt_bool(const json_t *obj, const char *key, bool fallback);
 
-// Setters; out of memory is remembered by nobody, so check the object at dump time. NULL text = JSON null.
+// Setters; out of memory is remembered by nobody, so check the object at dump time. NULL text =
+// JSON null.
 void json_put_str(json_t *obj, const char *key, const char *text);
 void json_put_i64(json_t *obj, const char *key, int64_t value);
 void json_put_bool(json_t *obj, const char *key, bool value);

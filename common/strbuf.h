@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing byte buffer, always NUL-terminated. Out of memory sticks: check `failed` once at the end.
+// A growing byte buffer, always NUL-terminated. Out of memory sticks: check `failed` once at the
+// end.
 #pragma once
 
 #include "common/err.h"

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// An attempt as it crosses the wire: what the agent is to run (spec) and what it says about it (status).
-// Plain data with JSON codecs; the same JSON is the agent's durable claim and the master's task record.
+// An attempt as it crosses the wire: what the agent is to run (spec) and what it says about it
+// (status). Plain data with JSON codecs; the same JSON is the agent's durable claim and the
+// master's task record.
 #pragma once
 
 #include "proto/job_spec.h"
 
-#define ATTEMPT_ID_BYTES 24 // "a" + 20 base32 + NUL: unique for ever, in container names and folders
-#define INSTANCE_BYTES 18   // "i" + 16 base32 + NUL: one per agent process start
+#define ATTEMPT_ID_BYTES                                                                           \
+    24                    // "a" + 20 base32 + NUL: unique for ever, in container names and folders
+#define INSTANCE_BYTES 18 // "i" + 16 base32 + NUL: one per agent process start
 
 struct attempt_spec {
     char id[ATTEMPT_ID_BYTES];
@@ -16,29 +18,30 @@ struct attempt_spec {
     char *user;
     char *component;
     int index;
-    int attempt;                    // number, from 1, only grows within the task
-    char *image;                    // NULL with the process runtime
-    char **command;                 // argv, NULL = the image's own
-    struct resources resources;     // granted; 0 = no limit
-    int *gpus;                      // indexes on the node
+    int attempt;                // number, from 1, only grows within the task
+    char *image;                // NULL with the process runtime
+    char **command;             // argv, NULL = the image's own
+    struct resources resources; // granted; 0 = no limit
+    int *gpus;                  // indexes on the node
     size_t n_gpus;
     uint16_t *ports;
     size_t n_ports;
-    struct job_env *env;            // complete but for what only the node knows (see AGENT.md)
+    struct job_env *env; // complete but for what only the node knows (see AGENT.md)
     size_t n_env;
-    struct job_mount *mounts;       // source NULL = shared data
+    struct job_mount *mounts; // source NULL = shared data
     size_t n_mounts;
     enum network_mode network;
     int stop_signal;
     int64_t grace_ms;
-    int64_t timeout_ms;             // 0 = none
-    int64_t lease_ms;               // 0 = none: how long it may run without an answer from the master
-    int64_t log_limit;              // bytes kept per stream on the node
+    int64_t timeout_ms; // 0 = none
+    int64_t lease_ms;   // 0 = none: how long it may run without an answer from the master
+    int64_t log_limit;  // bytes kept per stream on the node
 };
 
-void attempt_spec_free(struct attempt_spec *s); // frees the struct too
+void attempt_spec_free(struct attempt_spec *s);             // frees the struct too
 json_t *attempt_spec_to_json(const struct attempt_spec *s); // NULL = out of memory
-int attempt_spec_from_json(const json_t *j, struct attempt_spec **ret, struct err *e) WARN_UNUSED; // -EPROTO
+int attempt_spec_from_json(const json_t *j, struct attempt_spec **ret,
+                           struct err *e) WARN_UNUSED; // -EPROTO
 
 enum attempt_state {
     ATTEMPT_ASSIGNED, // known to the agent, nothing done yet
@@ -51,14 +54,16 @@ enum attempt_state {
 
 enum attempt_cause {
     CAUSE_NONE,
-    CAUSE_EXIT,          // ended by itself: exit_code (128+N and signal when killed by N)
-    CAUSE_STOPPED,       // ended after the master asked for it (or never started and was asked to stop)
-    CAUSE_TIMEOUT,       // ended by its own time limit
-    CAUSE_OOM,           // killed by the kernel for memory, as the engine or cgroup says
-    CAUSE_START_FAILED,  // the command can't be run (not found, not executable, bad mount...): the job's fault
+    CAUSE_EXIT,    // ended by itself: exit_code (128+N and signal when killed by N)
+    CAUSE_STOPPED, // ended after the master asked for it (or never started and was asked to stop)
+    CAUSE_TIMEOUT, // ended by its own time limit
+    CAUSE_OOM,     // killed by the kernel for memory, as the engine or cgroup says
+    CAUSE_START_FAILED,  // the command can't be run (not found, not executable, bad mount...): the
+                         // job's fault
     CAUSE_IMAGE,         // image missing and not to be pulled: the job's fault
     CAUSE_ENGINE,        // engine or node trouble before it ran: infrastructure
-    CAUSE_NEVER_STARTED, // issued to an earlier agent instance that did not start it: infrastructure
+    CAUSE_NEVER_STARTED, // issued to an earlier agent instance that did not start it:
+                         // infrastructure
     CAUSE_UNKNOWN,       // gone, and nobody saw how
     CAUSE_MAX,
 };
@@ -76,16 +81,17 @@ struct attempt_status {
     int64_t change; // number of this change within the agent instance; only grows
     enum attempt_state state;
     enum attempt_cause cause;
-    int exit_code;   // valid when has_exit
+    int exit_code; // valid when has_exit
     bool has_exit;
-    int signal;      // 0 = none
+    int signal; // 0 = none
     bool oom;
     char reason[256]; // for people: phase, or why
     char container_id[72];
-    int64_t pid;      // process runtime: meadow-init's pid; 0 unknown
+    int64_t pid;        // process runtime: meadow-init's pid; 0 unknown
     int64_t started_ms; // real time; 0 = not yet
     int64_t ended_ms;
     enum logs_state logs;
 };
 json_t *attempt_status_to_json(const struct attempt_status *s);
-int attempt_status_from_json(const json_t *j, struct attempt_status *ret, struct err *e) WARN_UNUSED;
+int attempt_status_from_json(const json_t *j, struct attempt_status *ret,
+                             struct err *e) WARN_UNUSED;
