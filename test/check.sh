@@ -68,6 +68,7 @@ step() {
         return 0
     fi
     echo "== $name"
+    : >"$out/$name"
     setsid env --default-signal=INT,QUIT timeout -s INT -k 60 "$limit" "$@" >"$out/$name" 2>&1 &
     child=$!
     tail -n +1 -s 0.2 -f --pid "$child" "$out/$name" &
