@@ -23,6 +23,7 @@ struct cli {
     bool quiet;
     bool color;    // of standard output
     bool progress; // standard error is a terminal and --quiet was not given
+    bool no_lines; // what was sent is not the file: its lines mean nothing
     const struct args *args;
     struct api *api; // opened by the first request
 };

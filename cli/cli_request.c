@@ -48,7 +48,7 @@ static const char *advice(int status)
     case 404:
         return NULL;
     case 409:
-        return "change the name, or wait for the other one to end";
+        return "use another name, or end what is in the way first";
     case 422:
         return "correct it and try again";
     case 503:
@@ -58,14 +58,14 @@ static const char *advice(int status)
     }
 }
 
-static void print_mistakes(const json_t *errors)
+static void print_mistakes(const json_t *errors, bool lines)
 {
     size_t i;
     const json_t *m;
 
     json_array_foreach (errors, i, m) {
         cleanup_strbuf struct strbuf b = {0};
-        int64_t line = json_opt_i64(m, "line", 0);
+        int64_t line = lines ? json_opt_i64(m, "line", 0) : 0;
         strbuf_puts(&b, "       ");
         if (line > 0)
             strbuf_printf(&b, "line %lld, ", (long long)line);
@@ -76,7 +76,7 @@ static void print_mistakes(const json_t *errors)
     }
 }
 
-static int report_problem(const char *what, const struct api_answer *answer)
+static int report_problem(const struct cli *cli, const char *what, const struct api_answer *answer)
 {
     struct err e = {""};
     cleanup_json json_t *p = NULL;
@@ -92,7 +92,7 @@ static int report_problem(const char *what, const struct api_answer *answer)
     if (json_array_size(errors) == 0)
         return cli_fail(CLI_FAILED, what, detail, advice(answer->status));
     (void)cli_fail(CLI_FAILED, what, detail, NULL);
-    print_mistakes(errors);
+    print_mistakes(errors, !cli->no_lines);
     const char *todo = advice(answer->status);
     if (todo)
         (void)fprintf(stderr, "  try: %s\n", todo);
@@ -102,7 +102,7 @@ static int report_problem(const char *what, const struct api_answer *answer)
 int cli_report(struct cli *cli, const char *what, int r, const struct err *e,
                const struct api_answer *answer)
 {
-    return r < 0 ? report_transport(cli, what, r, e) : report_problem(what, answer);
+    return r < 0 ? report_transport(cli, what, r, e) : report_problem(cli, what, answer);
 }
 
 // --- requests ---

@@ -132,6 +132,7 @@ int cmd_job_start(struct cli *cli, const struct args *args)
     bool wanted = args_has(args, "follow");
     int code = read_submission(args, &s);
 
+    cli->no_lines = args_has(args, "set");
     if (code == CLI_OK)
         code = submit(cli, args, &s, &job);
     free(s.text);

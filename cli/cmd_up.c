@@ -136,6 +136,30 @@ static void set_context(const struct local *l, bool dir_given)
         (void)fprintf(stderr, "warning: the context was not set: %s\n", e.text);
 }
 
+// An existing node stays as it was made; whoever asks for another size should know.
+static void warn_kept(const struct local *l, const struct up_options *o)
+{
+    static const char *const keys[] = {"runtime", "cpu", "memory", "gpu"};
+    const char *const given[] = {o->runtime, o->cpu, o->memory, o->gpu};
+    size_t i, other = 0;
+    const json_t *n;
+
+    json_array_foreach (json_object_get(l->state, "nodes"), i, n) {
+        bool differs = false;
+        for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+            differs |= given[k] && strcmp(given[k], json_opt_str(n, keys[k], "")) != 0;
+        other += differs;
+    }
+    if (other)
+        (void)fprintf(stderr,
+                      "warning: %zu node%s from before keep%s runtime and size; `meadow down "
+                      "--purge` begins anew\n",
+                      other, other == 1 ? "" : "s", other == 1 ? "s its" : " their");
+    if (o->nodes && (size_t)o->nodes < local_nodes(l))
+        (void)fprintf(stderr, "warning: there are %zu nodes from before; `up` takes none away\n",
+                      local_nodes(l));
+}
+
 static void tell(const struct cli *cli, const struct local *l, const struct up_options *o)
 {
     cleanup_free char *ca = local_path(l, "ca.pem");
@@ -184,6 +208,7 @@ int cmd_up(struct cli *cli, const struct args *args)
         code = up_wait_nodes(cli, &l);
     if (code == CLI_OK) {
         set_context(&l, o.dir_given);
+        warn_kept(&l, &o);
         tell(cli, &l, &o);
     }
     local_free(&l);
