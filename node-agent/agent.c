@@ -12,12 +12,14 @@
 #include "common/id.h"
 #include "common/log.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define STARTS_PROCESS 16
 #define STARTS_DOCKER 8
+#define TRIM_AFTER 200 // changes and removals
 
 static bool is_docker(const struct agent *a)
 {
@@ -50,6 +52,21 @@ static void show_status(struct agent *a)
                       tasks_count(a->tasks), link_online(a->link) ? "answers" : "does not answer");
 }
 
+// A burst of work (a whole assignment parsed, hundreds of statuses) leaves the heap large. Once
+// everything is told and acknowledged, what it no longer needs goes back to the system, as the
+// agent's neighbours want it.
+static void give_back_memory(struct agent *a)
+{
+    int64_t since = tasks_activity(a->tasks) - a->trimmed;
+    int64_t enough = tasks_count(a->tasks) ? TRIM_AFTER : TRIM_AFTER / 10;
+
+    if (since < enough || tasks_acked(a->tasks) != tasks_last_change(a->tasks) ||
+        executor_starting(a->executor) > 0)
+        return;
+    a->trimmed += since;
+    (void)malloc_trim(0);
+}
+
 // Prepare handles run right before the loop waits: everything this turn brought is in the table by
 // now.
 static void turn_cb(uv_prepare_t *handle)
@@ -61,6 +78,7 @@ static void turn_cb(uv_prepare_t *handle)
     if (a->sync)
         sync_flush(a->sync);
     show_status(a);
+    give_back_memory(a);
 }
 
 void agent_wake(struct agent *a)

@@ -33,6 +33,7 @@ struct agent {
     struct gpu_probe *gpus;
     struct status_api *api;
     struct cpu_sample last_cpu;
+    int64_t trimmed; // activity when memory was given back
     // From the moment there is a certificate:
     struct http_client *client;     // syncs and reports
     struct http_client *log_client; // logs, which must not be in their way

@@ -9,6 +9,7 @@
 
 #include <getopt.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,7 @@ int main(int argc, char **argv)
     }
     if (log_level_from_string(p.config.log_level, &level) == 0)
         log_set_level(level);
+    (void)mallopt(M_ARENA_MAX, 1); // the few workers don't contend for memory
     (void)umask(022);
     daemon_raise_files();
     code =

@@ -14,6 +14,7 @@ struct tasks {
     struct task *by_id;
     int64_t last_change;
     int64_t acked;
+    int64_t removed;
     void (*woken)(void *userdata);
     void *userdata;
 };
@@ -72,6 +73,7 @@ void tasks_remove(struct tasks *t, struct task *task)
 {
     HASH_DEL(t->by_id, task);
     task_free(task);
+    t->removed++;
     if (t->woken)
         t->woken(t->userdata);
 }
@@ -128,6 +130,11 @@ void tasks_end(struct tasks *t, struct task *task, enum attempt_cause cause, con
 int64_t tasks_last_change(const struct tasks *t)
 {
     return t->last_change;
+}
+
+int64_t tasks_activity(const struct tasks *t)
+{
+    return t->last_change + t->removed;
 }
 
 int64_t tasks_acked(const struct tasks *t)

@@ -58,6 +58,7 @@ void tasks_set_state(struct tasks *t, struct task *task, enum attempt_state stat
 void tasks_end(struct tasks *t, struct task *task, enum attempt_cause cause, const char *reason);
 
 int64_t tasks_last_change(const struct tasks *t);
+int64_t tasks_activity(const struct tasks *t); // changes and removals so far
 int64_t tasks_acked(const struct tasks *t);
 void tasks_ack(struct tasks *t, int64_t change); // never goes back
 // Statuses to send: all known ones, or those changed after the acknowledged number. *ret is
