@@ -176,9 +176,11 @@ void cluster_collect(void *userdata)
         c->schedule = c->capacity_grew = false;
         scheduler_run(c, grew);
     }
-    collect_extras(c);
+    // The store may cut a large batch: answers kept for repeats come after what they tell of, so
+    // that none can survive a crash without it.
     collect_nodes(c);
     collect_jobs(c);
+    collect_extras(c);
     event_collect(c);
     capture_publication(c);
     c->marked = false;

@@ -5,6 +5,7 @@ attempts of a task ever overlap, adopted tasks keep their attempt."""
 import http.client
 import random
 import signal
+import socket
 import ssl
 import threading
 import time
@@ -152,3 +153,36 @@ def test_meadow_init_killed_takes_its_task_with_it(make_cluster):
     assert done["state"] == "failed" and done["tasks"][0]["state"] == "unknown" and done["tasks"][0]["exit_code"] is None, done
     pid = int((cluster.dir / "data" / "pid").read_text())
     assert not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z"
+
+
+def test_silent_node_is_unreachable_keeps_its_work_and_comes_back(make_cluster):
+    cluster = make_cluster(2, cpu=4)
+    j = cluster.submit(job("sleep 600", name="held", num=2, allocation={"mode": "spread"}))
+    cluster.wait_task(j, "running", 2)
+    before = {t["index"]: t["attempt_id"] for t in cluster.get(f"/v1/jobs/{j}")["tasks"]}
+    last = cluster.last_event()
+    cluster.kill("agent-2", signal.SIGSTOP)
+    try:
+        gone = cluster.wait_event("node.unreachable", after=last, node="node-2", seconds=60)
+        assert "not heard from" in gone["reason"]
+        new = cluster.submit(job("true", name="elsewhere", num=2, allocation={"mode": "spread"}))
+        assert {t["node"] for t in cluster.wait(new)["tasks"]} == {"node-1"}  # no new work for it
+        shown = cluster.get(f"/v1/jobs/{j}")
+        assert {t["index"]: t["attempt_id"] for t in shown["tasks"]} == before and shown["state"] == "running"  # nothing is moved
+    finally:
+        cluster.kill("agent-2", signal.SIGCONT)
+    cluster.wait_event("node.ready", after=gone["id"], node="node-2")
+    assert {t["index"]: t["attempt_id"] for t in cluster.get(f"/v1/jobs/{j}")["tasks"]} == before
+    cluster.api("POST", f"/v1/jobs/{j}:stop")
+    assert cluster.wait(j)["state"] == "stopped"
+
+
+def test_port_that_somebody_else_took_is_not_given_again(make_cluster):
+    cluster = make_cluster(1)
+    serve = ["/usr/bin/python3", "-c", "import os,socket; s=socket.socket(); s.bind(('127.0.0.1', int(os.environ['PORT']))); print('bound')"]
+    ports = cluster.wait(cluster.submit(job(serve, name="first", ports=1)))["tasks"][0]["ports"]
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", ports[-1] + 1))
+        again = {"policy": "on-failure", "max_attempts": 3}
+        done = cluster.wait(cluster.submit(job(serve, name="second", ports=1, restart=again)))
+    assert done["state"] == "succeeded" and done["tasks"][0]["attempt"] == 2
