@@ -89,27 +89,27 @@ static int moved; // calls of assignment_moved
 static char forgotten[8][ATTEMPT_ID_BYTES];
 static int n_forgotten;
 
-static void on_moved(struct node *n, void *userdata)
+static inline void on_moved(struct node *n, void *userdata)
 {
     (void)n;
     (void)userdata;
     moved++;
 }
 
-static void on_logs(const char *attempt_id, void *userdata)
+static inline void on_logs(const char *attempt_id, void *userdata)
 {
     (void)attempt_id;
     (void)userdata;
 }
 
-static void on_forget(const char *attempt_id, void *userdata)
+static inline void on_forget(const char *attempt_id, void *userdata)
 {
     (void)userdata;
     if (n_forgotten < 8)
         (void)snprintf(forgotten[n_forgotten++], ATTEMPT_ID_BYTES, "%s", attempt_id);
 }
 
-static void collect_only(void)
+static inline void collect_only(void)
 {
     while (queue.marked) {
         queue.marked = false;
@@ -118,7 +118,7 @@ static void collect_only(void)
 }
 
 // Everything pending becomes durable. Callbacks may mark again: that is the next batch.
-static void settle(void)
+static inline void settle(void)
 {
     while (queue.marked || queue.n_waiters) {
         collect_only();
@@ -147,7 +147,7 @@ static inline struct cluster *make(void)
     return cluster_new(&o);
 }
 
-static void setup(void)
+static inline void setup(void)
 {
     struct err e = {""};
     memset(&queue, 0, sizeof(queue));
@@ -159,14 +159,14 @@ static void setup(void)
     settle();
 }
 
-static void end_cluster(void)
+static inline void end_cluster(void)
 {
     cluster_close(cluster, NULL, NULL);
     (void)uv_run(&loop, UV_RUN_DEFAULT);
     cluster_free(cluster);
 }
 
-static void teardown(void)
+static inline void teardown(void)
 {
     end_cluster();
     json_decref(queue.records);
@@ -191,7 +191,7 @@ static inline json_t *node_info(int cpu)
                      (json_int_t)8 << 30, "gpu", 2, "ports", "first", 20000, "count", 100);
 }
 
-static int say(struct agent *a, bool inventory, json_t *info, bool all)
+static inline int say(struct agent *a, bool inventory, json_t *info, bool all)
 {
     struct err e = {""};
     struct sync_request m = {.protocol = MEADOW_PROTOCOL,
@@ -217,7 +217,7 @@ static int say(struct agent *a, bool inventory, json_t *info, bool all)
     return r;
 }
 
-static void agent_join(struct agent *a, const char *name, int cpu)
+static inline void agent_join(struct agent *a, const char *name, int cpu)
 {
     struct err e = {""};
     char key[65];
@@ -230,7 +230,7 @@ static void agent_join(struct agent *a, const char *name, int cpu)
 }
 
 // Fetches and applies what is assigned; returns how many entries the answer had.
-static size_t agent_apply(struct agent *a, enum desired_state *ret_desired)
+static inline size_t agent_apply(struct agent *a, enum desired_state *ret_desired)
 {
     struct sync_answer answer;
     ck_assert_int_eq(cluster_node_answer(cluster, a->node, &a->applied, &answer), 0);
@@ -258,8 +258,8 @@ static size_t agent_apply(struct agent *a, enum desired_state *ret_desired)
     return n;
 }
 
-static void agent_state(struct agent *a, size_t i, enum attempt_state state,
-                        enum attempt_cause cause, int code, enum logs_state logs)
+static inline void agent_state(struct agent *a, size_t i, enum attempt_state state,
+                               enum attempt_cause cause, int code, enum logs_state logs)
 {
     struct attempt_status *s = &a->held[i];
     s->change = ++a->change;
