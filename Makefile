@@ -46,6 +46,9 @@ endif
 # clang sees uthash's switch as ours and misses its fall-through comments; gcc does that check.
 ifneq ($(findstring clang,$(CC)),)
 WARN     += -Wno-implicit-fallthrough
+else
+# Texts for people are cut on purpose, by snprintf.
+WARN     += -Wno-format-truncation
 endif
 
 PKGS     := libuv hiredis libmicrohttpd jansson openssl libsystemd libcurl yaml-0.1
