@@ -30,8 +30,10 @@ struct plan_need plan_need_of(const struct plan_demand *d)
 
 int plan_gpus_free(const struct plan_node *n)
 {
+    if (n->free.gpu <= 0 || !n->gpus_free)
+        return 0;
     int by_index = __builtin_popcountll(n->gpus_free);
-    return n->free.gpu < by_index ? (int)at_least_0(n->free.gpu) : by_index;
+    return n->free.gpu < by_index ? (int)n->free.gpu : by_index;
 }
 
 struct plan_view plan_view_of(const struct plan_node *n)

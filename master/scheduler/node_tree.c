@@ -146,31 +146,46 @@ static int32_t insert(struct node_tree *t, int32_t top, int32_t i)
         return i;
     }
     struct leaf *x = &t->leaves[top];
+    widen(&x->best, &t->leaves[i].own);
     if (before(t, i, top))
         x->left = insert(t, x->left, i);
     else
         x->right = insert(t, x->right, i);
-    refresh(t, top);
     return top;
 }
 
-static int32_t take_out(struct node_tree *t, int32_t top, int32_t i)
+static bool same(const struct plan_view *a, const struct plan_view *b)
+{
+    return a->cpu == b->cpu && a->memory == b->memory && a->gpus == b->gpus &&
+           a->ports == b->ports && a->flags == b->flags;
+}
+
+// *ret_changed: what the branch has at most may be another now. Most nodes are the best of nothing,
+// so that this ends soon on the way up, and with it the looking at other branches.
+static int32_t take_out(struct node_tree *t, int32_t top, int32_t i, bool *ret_changed)
 {
     struct leaf *x = &t->leaves[top];
-    if (top == i)
+    if (top == i) {
+        *ret_changed = true;
         return join(t, x->left, x->right);
+    }
     if (before(t, i, top))
-        x->left = take_out(t, x->left, i);
+        x->left = take_out(t, x->left, i, ret_changed);
     else
-        x->right = take_out(t, x->right, i);
-    refresh(t, top);
+        x->right = take_out(t, x->right, i, ret_changed);
+    if (*ret_changed) {
+        struct plan_view old = x->best;
+        refresh(t, top);
+        *ret_changed = !same(&old, &x->best);
+    }
     return top;
 }
 
 void node_tree_set(struct node_tree *t, uint32_t node, struct plan_key key, struct plan_view view)
 {
     int32_t i = (int32_t)node;
-    t->root = take_out(t, t->root, i);
+    bool changed = false;
+    t->root = take_out(t, t->root, i, &changed);
     t->leaves[i].key = key;
     t->leaves[i].own = view;
     t->root = insert(t, t->root, i);

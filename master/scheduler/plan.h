@@ -24,9 +24,8 @@ struct plan_ports {
 };
 
 struct plan_node {
-    const char *name; // borrowed; ties go to the lowest name
-    const char
-        *ineligible; // NULL = may get work; else why not ("draining", "not ready: engine down")
+    const char *name;       // borrowed; ties go to the lowest name, byte by byte (n10 before n2)
+    const char *ineligible; // NULL = may get work; else why not ("draining", "not ready: ...")
     enum plan_runtime runtime;
     struct resources total;
     struct resources free; // updated by the plan as it places
@@ -37,9 +36,10 @@ struct plan_node {
 
 struct plan_demand {
     struct resources resources;
-    bool cpu_all, memory_all, gpu_all; // the node's total: it must be wholly free in that resource
-    int runtimes;                      // mask of plan_runtime that can run it
-    int ports;                         // including MASTER_PORT for index 0
+    // The node's total: it must be wholly free in that resource, and have some of it.
+    bool cpu_all, memory_all, gpu_all;
+    int runtimes;      // mask of plan_runtime that can run it
+    int ports;         // including MASTER_PORT for index 0
     const char *avoid; // node to avoid when another one fits (it just failed there), or NULL
 };
 

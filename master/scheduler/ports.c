@@ -22,7 +22,7 @@ int plan_ports_free(const struct plan_ports *p, int limit)
         return 0;
     for (unsigned word = 0; word * 64 < p->count && n < limit; word++) {
         uint64_t bits = free_bits(p, word);
-        n += bits ? __builtin_popcountll(bits) : 0;
+        n += bits == UINT64_MAX ? 64 : bits ? __builtin_popcountll(bits) : 0;
     }
     return n < limit ? n : limit;
 }
