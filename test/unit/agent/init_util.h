@@ -122,7 +122,7 @@ UNUSED static void wait_for_file(const char *dir, const char *name)
 UNUSED static char *slurp(const char *dir, const char *name, size_t *ret_len)
 {
     char path[PATH_MAX];
-    (void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+    ck_assert_int_lt(snprintf(path, sizeof(path), "%s/%s", dir, name), (int)sizeof(path));
     cleanup_fclose FILE *f = fopen(path, "rb");
     if (!f)
         return NULL;
