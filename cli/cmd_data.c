@@ -40,7 +40,7 @@ static int digest_file(int fd, char out[72])
     }
     ok = ok == 1 ? EVP_DigestFinal_ex(ctx, md, &len) : 0;
     EVP_MD_CTX_free(ctx);
-    (void)strcpy(out, "sha256:");
+    (void)snprintf(out, 72, "sha256:");
     for (unsigned i = 0; i < len && i < 32; i++)
         (void)snprintf(out + 7 + (size_t)i * 2, 3, "%02x", md[i]);
     return ok == 1 && lseek(fd, 0, SEEK_SET) == 0 ? 0 : -EIO;

@@ -41,6 +41,7 @@ static int read_options(const struct args *args, struct up_options *o, struct er
 {
     long nodes = 0, port = 0;
     const char *engine = getenv("DOCKER_HOST");
+    const char *dir = getenv("MEADOW_DIR");
 
     *o = (struct up_options){.dir = args_value(args, "dir"),
                              .runtime = args_value(args, "runtime"),
@@ -55,8 +56,8 @@ static int read_options(const struct args *args, struct up_options *o, struct er
     o->port = (int)port;
     if (!o->docker_socket && engine && strncmp(engine, "unix://", 7) == 0)
         o->docker_socket = engine + 7;
-    if (!o->dir && getenv("MEADOW_DIR") && getenv("MEADOW_DIR")[0])
-        o->dir = getenv("MEADOW_DIR");
+    if (!o->dir && dir && dir[0])
+        o->dir = dir;
     o->dir_given = o->dir != NULL;
     return check_sizes(o, e);
 }
@@ -187,12 +188,12 @@ int cmd_up(struct cli *cli, const struct args *args)
     struct up_options o;
     struct local l = {0};
     cleanup_close int lock = -1;
-    cleanup_free char *home = NULL;
+    cleanup_free char *home = local_default_dir();
 
     if (read_options(args, &o, &e) < 0)
         return cli_usage(args, e.text);
     if (!o.dir)
-        o.dir = home = local_default_dir();
+        o.dir = home;
     if (!o.dir)
         return cli_fail(CLI_USAGE, UP_WHAT, "HOME is not set", "give --dir");
     if (local_name(o.dir, &l, &e) < 0)
