@@ -103,7 +103,8 @@ static const struct plan_demand *place_some(struct trial *t, size_t *ret_fitted)
         struct plan_need need = plan_need_of(&task->demand);
         if (same_need(&need, &refused))
             continue;
-        task->node = plan_index_pick(x, t->job.alloc, t->job.metric, &need, task->demand.avoid);
+        task->node = plan_index_pick(x, plan_mode_of(&t->job, &need), t->job.metric, &need,
+                                     task->demand.avoid);
         if (task->node < 0) {
             stuck = stuck ? stuck : &task->demand;
             refused = need;

@@ -217,6 +217,12 @@ int64_t plan_metric_free(const struct plan_view *v, enum alloc_metric metric)
     }
 }
 
+enum alloc_mode plan_mode_of(const struct plan_job *job, const struct plan_need *need)
+{
+    bool nothing = need->cpu == 0 && need->memory == 0 && need->gpus == 0 && need->whole == 0;
+    return job->alloc == ALLOC_BEST_FIT && nothing ? ALLOC_SPREAD : job->alloc;
+}
+
 struct plan_key place_key(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
                           size_t node)
 {

@@ -8,6 +8,7 @@
 //     largest node. What the task takes is the same everywhere, so this is also the least sum of
 //     what would remain: the L1 form of the norm-based greedy of Panigrahy, Talwar, Uyeda and
 //     Wieder, "Heuristics for Vector Bin Packing" (2011), with bins chosen for the item.
+// (A task that needs none of these is placed as spread would: see plan_mode_of.)
 // The key does not depend on the task, which is what lets one ordered tree serve all of them.
 #include "master/scheduler/plan_internal.h"
 

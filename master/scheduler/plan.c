@@ -36,7 +36,7 @@ static bool place_task(struct run *r, const struct plan_job *job, size_t k)
     struct plan_need need = plan_need_of(&t->demand);
     if (was_refused(r, &need))
         return false;
-    t->node = plan_index_pick(x, job->alloc, job->metric, &need, t->demand.avoid);
+    t->node = plan_index_pick(x, plan_mode_of(job, &need), job->metric, &need, t->demand.avoid);
     if (t->node < 0) {
         if (k == 0)
             r->refused[r->n_refused++ % REFUSED_MAX] = need;
@@ -113,12 +113,15 @@ static int prepare(struct plan_index *x, struct plan_job **jobs, size_t n_jobs)
 {
     for (size_t i = 0; i < n_jobs; i++) {
         const struct plan_job *j = jobs[i];
-        x->asked[j->alloc][j->metric] += j->n_tasks;
-        if (x->asked[j->alloc][j->metric] < TREE_PAYS_FROM)
-            continue;
-        int r = plan_index_prepare(x, j->alloc, j->metric);
-        if (r < 0)
-            return r;
+        for (size_t k = 0; k < j->n_tasks; k++) {
+            struct plan_need need = plan_need_of(&j->tasks[k].demand);
+            enum alloc_mode mode = plan_mode_of(j, &need);
+            if (++x->asked[mode][j->metric] != TREE_PAYS_FROM)
+                continue;
+            int r = plan_index_prepare(x, mode, j->metric);
+            if (r < 0)
+                return r;
+        }
     }
     return 0;
 }

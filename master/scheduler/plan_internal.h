@@ -89,6 +89,11 @@ struct plan_key place_spread_key(const struct plan_index *x, size_t node, enum a
 struct plan_key place_key(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
                           size_t node);
 
+// How the job's task looks for a node: as the job says, but for a task under best-fit that needs
+// none of cpu, memory and cards. It fills nothing up, and the tightest node would get all of its
+// kind: it goes where the fewest tasks are.
+enum alloc_mode plan_mode_of(const struct plan_job *job, const struct plan_need *need);
+
 // --- index.c ---
 
 // Makes the tree for this way of placing, so that picks need not look at every node. -ENOMEM.

@@ -71,15 +71,20 @@ static int64_t ref_most(const struct ref *r, bool memory)
 }
 
 #define REF_PREFER(x, y)                                                                           \
-    if ((x) != (y))                                                                                \
-    return (x) < (y)
+    do {                                                                                           \
+        if ((x) != (y))                                                                            \
+            return (x) < (y);                                                                      \
+    } while (0)
 
 // Whether node a is preferred to node b.
-static bool ref_prefers(const struct ref *r, const struct plan_job *j, size_t a, size_t b)
+static bool ref_prefers(const struct ref *r, const struct plan_job *j, const struct plan_demand *d,
+                        size_t a, size_t b)
 {
+    bool nothing = d->resources.cpu_milli == 0 && d->resources.memory == 0 &&
+                   d->resources.gpu == 0 && !d->cpu_all && !d->memory_all && !d->gpu_all;
     const struct plan_node *x = &r->nodes[a], *y = &r->nodes[b];
     int64_t cpu = ref_most(r, false), memory = ref_most(r, true);
-    switch (j->alloc) {
+    switch (j->alloc == ALLOC_BEST_FIT && nothing ? ALLOC_SPREAD : j->alloc) {
     case ALLOC_BALANCED:
         REF_PREFER(ref_metric(y, j->metric), ref_metric(x, j->metric));
         break;
@@ -87,7 +92,8 @@ static bool ref_prefers(const struct ref *r, const struct plan_job *j, size_t a,
         REF_PREFER(ref_metric(x, j->metric), ref_metric(y, j->metric));
         break;
     case ALLOC_SPREAD:
-        REF_PREFER(r->of_job[a], r->of_job[b]);
+        if (j->alloc == ALLOC_SPREAD)
+            REF_PREFER(r->of_job[a], r->of_job[b]);
         REF_PREFER(x->tasks, y->tasks);
         REF_PREFER(ref_metric(y, j->metric), ref_metric(x, j->metric));
         break;
@@ -108,7 +114,7 @@ static int ref_pick(const struct ref *r, const struct plan_job *j, const struct 
         if (!ref_fits(&r->nodes[i], d) ||
             (may_avoid && d->avoid && strcmp(d->avoid, r->nodes[i].name) == 0))
             continue;
-        if (best < 0 || ref_prefers(r, j, i, (size_t)best))
+        if (best < 0 || ref_prefers(r, j, d, i, (size_t)best))
             best = (int)i;
     }
     return best;

@@ -87,10 +87,12 @@ static void random_queue(struct queue *q, const struct ref *r, bool cards)
                                .metric = (enum alloc_metric)pick(METRIC_MAX),
                                .tasks = q->tasks[i],
                                .n_tasks = 1 + (chance(70) ? pick(4) : pick(REF_TASKS))};
-        bool alike = chance(50);
+        bool alike = chance(50), nothing = chance(10);
         for (size_t k = 0; k < j->n_tasks; k++) {
             q->tasks[i][k] = (struct plan_task){0};
             random_demand(&q->tasks[i][k].demand, r, cards);
+            if (nothing)
+                q->tasks[i][k].demand.resources = (struct resources){0};
             if (alike && k > 0)
                 q->tasks[i][k].demand = q->tasks[i][0].demand;
         }

@@ -37,6 +37,8 @@ static const struct row {
     {"then age", B, CPU, "n1=4", "10 a=4 | 10 b=4", "a>n1 | b>-"},
     {"a node that is not eligible", B, CPU, "n1=8:x n2=4", "0 a=1", "a>n2"},
     {"no node at all", B, CPU, "", "0 a=1", "a>-"},
+    {"tasks that need nothing go where few are", F, CPU, "n1=4:uc3 n2=8 n3=8:t2",
+     "0 a=0 b=0 c=0 d=0 e=0", "a>n2 b>n1 c>n2 d>n1 e>n2"},
     {"a task that needs nothing fits on a full node", F, CPU, "n1=4:uc4", "0 a=0", "a>n1"},
     {"and on an overbooked one", F, CPU, "n1=4:uc6", "0 a=0", "a>n1"},
     {"runtime", F, CPU, "n1=4:D n2=4:P", "0 a=1:P b=1:P", "a>n2 b>n2"},
