@@ -7,6 +7,7 @@
 #include "proto/version.h"
 
 #include <getopt.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,7 @@ int main(int argc, char **argv)
         level = LOG_LEVEL_INFO; // the loader checked it
     log_setup("meadow-master", level);
     daemon_raise_files();
+    (void)mallopt(M_ARENA_MAX, 1); // the loop's few helper threads don't contend for memory
     r = run(&config);
     master_config_free(&config);
     return r;

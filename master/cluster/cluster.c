@@ -11,6 +11,7 @@
 #include "master/scheduler/scheduler.h"
 
 #include <assert.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,19 @@ void want_schedule(struct cluster *c, bool capacity_grew)
     c->schedule = true;
     c->capacity_grew |= capacity_grew;
     mark(c);
+}
+
+#define TRIM_AFTER_EVENTS 1000
+
+// JSON of large answers and batches comes and goes in bursts and leaves the heap large.
+void give_back_memory(struct cluster *c)
+{
+    bool quiet = c->last_event == c->seen_event;
+    c->seen_event = c->last_event;
+    if (!quiet || c->last_event - c->trimmed_event < TRIM_AFTER_EVENTS)
+        return;
+    c->trimmed_event = c->last_event;
+    (void)malloc_trim(0);
 }
 
 // --- the batch ---

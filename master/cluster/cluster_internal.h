@@ -57,6 +57,7 @@ struct cluster {
     bool events_loaded;
     int64_t first_event; // id of the oldest kept; last_event + 1 when there is none
     int64_t last_event, collected_event, published_event;
+    int64_t seen_event, trimmed_event; // at the last look of give_back_memory, at its last trim
     struct cluster_watch *watches, *watch_cursor;
 
     struct task *late;    // ended, logs not in: by deadline
@@ -77,6 +78,8 @@ void job_dirty(struct cluster *c, struct job *j);
 void task_dirty(struct cluster *c, struct task *t);
 void node_changed(struct cluster *c, struct node *n); // its generation grew
 void want_schedule(struct cluster *c, bool capacity_grew);
+// Once per sync interval: after a burst that is over, free memory goes back to the system.
+void give_back_memory(struct cluster *c);
 
 // event.c
 struct event_fields {
