@@ -56,6 +56,16 @@ static const struct option_spec token_create_options[] = {
     {0},
 };
 
+static const struct option_spec join_options[] = {
+    {"uses", 0, "U", "how many machines may use it (default 10)"},
+    {"ttl", 0, "D", "how long it is good (default 1h)"},
+    {0},
+};
+static const struct option_spec drain_options[] = {
+    {"reason", 0, "R", "why, for those who look"},
+    {0},
+};
+
 const struct command command_table[] = {
     {"up", NULL, "", "start (or repair) a whole cluster on this machine", up_options, 0, 0, cmd_up},
     {"down", NULL, "", "stop it, tasks included", down_options, 0, 0, cmd_down},
@@ -63,11 +73,12 @@ const struct command command_table[] = {
 
     {"node", "list", "", "the nodes", NULL, 0, 0, cmd_node_list},
     {"node", "show", "NODE", "one node, with its hardware", NULL, 1, 1, cmd_node_show},
-    {"node", "join-command", "", "", NULL, 0, -1, NULL},
+    {"node", "join-command", "", "the line that makes a machine a node", join_options, 0, 0,
+     cmd_node_join_command},
     {"node", "approve", "NODE", "", NULL, 0, -1, NULL},
     {"node", "replace", "NODE", "", NULL, 0, -1, NULL},
-    {"node", "drain", "NODE", "", NULL, 0, -1, NULL},
-    {"node", "resume", "NODE", "", NULL, 0, -1, NULL},
+    {"node", "drain", "NODE", "give it no new work", drain_options, 1, 1, cmd_node_drain},
+    {"node", "resume", "NODE", "give it work again", NULL, 1, 1, cmd_node_resume},
     {"node", "remove", "NODE", "", NULL, 0, -1, NULL},
     {"node", "label", "NODE K=V", "", NULL, 0, -1, NULL},
     {"node", "usage", "NODE", "", NULL, 0, -1, NULL},

@@ -30,6 +30,15 @@ def test_status_and_nodes(cluster):
     assert shown["name"] == "node-1" and shown["resources"]["total"] == {"cpu": 8000, "memory": 16 << 30, "gpu": 2}
 
 
+def test_drain_resume_and_join_command(cluster):
+    cluster.cli("node", "drain", "node-2", "--reason", "dust")
+    assert "node-2" in [n["name"] for n in cluster.get("/v1/nodes")["items"] if n["draining"]]
+    cluster.cli("node", "resume", "node-2")
+    assert not any(n["draining"] for n in cluster.get("/v1/nodes")["items"])
+    line = cluster.cli("node", "join-command", "--uses", "1").stdout
+    assert cluster.url in line and "mjoin_" in line and len(line.splitlines()) == 1
+
+
 def test_job_from_standard_input_to_its_end(cluster):
     text = "name: piped\ncomponents:\n  main:\n    command: echo out; echo err >&2\n"
     j = cluster.cli("job", "start", "-", "-q", stdin=text).stdout.strip()
