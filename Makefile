@@ -163,7 +163,7 @@ $(BUILD)/obj-init/%.o: %.c $(BUILD)/.flags
 	$(call say,CC,$< (static))$(COMPILE) $(INIT_CFLAGS) $(ERR_CFLAGS) -MMD -MP -c -o $@ $<
 $(BUILD)/bin/meadow-init: $(INIT_OBJ)
 	@mkdir -p $(@D)
-	$(call say,LD,$@ (static))$(CC) -static -no-pie -Wl,--gc-sections -Wl,-z,relro,-z,now -o $@ $^
+	$(call say,LD,$@ (static))$(CC) -static -Wl,--gc-sections -Wl,-z,relro,-z,now -o $@ $^
 
 # --- tests ---------------------------------------------------------------------------------------
 

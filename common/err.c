@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void set_text(struct err *e, const char *fmt, va_list ap)
+PRINTF_LIKE(2, 0) static void set_text(struct err *e, const char *fmt, va_list ap)
 {
     if (vsnprintf(e->text, sizeof(e->text), fmt, ap) < 0)
         e->text[0] = '\0';

@@ -75,6 +75,7 @@ static json_t *problem_json(int status, const char *detail)
     return p;
 }
 
+PRINTF_LIKE(4, 0)
 static void problem_v(struct http_request *req, int status, json_t *extra, const char *fmt,
                       va_list ap)
 {
