@@ -165,5 +165,6 @@ void http_stream_end(struct http_request *req)
 {
     req->stream_ended = true;
     req->gone = NULL;
+    req->drained = NULL; // the owner may be freed before the last bytes are taken
     wake(req);
 }

@@ -123,4 +123,5 @@ void http_stream_begin(struct http_request *req, int status, const char *content
 // Copies into the stream's buffer and wakes the connection. Returns bytes now buffered; the writer
 // stops at its own bound.
 size_t http_stream_write(struct http_request *req, const void *data, size_t len);
+// What is buffered still goes out; neither `drained` nor `gone` is called any more.
 void http_stream_end(struct http_request *req);

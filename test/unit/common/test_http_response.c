@@ -46,6 +46,27 @@ START_TEST(streams)
     }
 END_TEST
 
+// Whoever ends a stream may free its own state at once, although bytes still wait.
+START_TEST(ended_streams_call_nobody)
+    {
+        struct site *x = &site;
+
+        site_start(x, site_defaults);
+        streamed_in = pieces = 0;
+        (void)send_call(x->local, (struct http_call_options){.path = "/stream", .chunk = on_chunk},
+                        &reply);
+        await_count(x, &x->ready, 1);
+        (void)http_stream_write(x->stream, x->big, BIG);
+        http_stream_end(x->stream);
+        await(x, &reply.done);
+        ck_assert_uint_eq(streamed_in, BIG);
+        ck_assert_uint_eq(x->drained, 0);
+        ck_assert_uint_eq(x->gone, 0);
+        reply_reset(&reply);
+        site_stop(x);
+    }
+END_TEST
+
 START_TEST(client_gone_while_streaming)
     {
         struct site *x = &site;
@@ -72,4 +93,5 @@ START_TEST(client_gone_while_streaming)
     }
 END_TEST
 
-RUN_SUITE("http_response", 60, streams, client_gone_while_streaming)
+RUN_SUITE("http_response", 60, streams, ended_streams_call_nobody,
+          client_gone_while_streaming)
