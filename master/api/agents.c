@@ -5,6 +5,7 @@
 #include "master/api/agents.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "proto/version.h"
@@ -62,6 +63,16 @@ static void on_gone(struct http_request *req, void *userdata)
     release(h);
 }
 
+static void send_answer(struct http_request *req, const struct sync_answer *a)
+{
+    cleanup_json json_t *j = sync_answer_to_json(a);
+    cleanup_free char *text = json_text(j);
+    if (text)
+        http_respond(req, 200, "application/json", text, strlen(text));
+    else
+        http_respond(req, 503, "text/plain", "out of memory\n", 14);
+}
+
 static void respond(struct held *h)
 {
     struct sync_answer a = {0};
@@ -69,6 +80,8 @@ static void respond(struct held *h)
     struct node *n = h->node;
     int r = cluster_node_answer(h->api->cluster, n, &h->applied, &a);
     http_request_on_gone(req, NULL, NULL);
+    if (!h->report)
+        n->answered_boot_ms = clock_boot_ms();
     release(h);
     if (r < 0) {
         http_respond(req, 503, "text/plain", "out of memory\n", 14);
@@ -83,13 +96,9 @@ static void respond(struct held *h)
         bare.has_assignment = false;
         bare.position = h->applied;
         bare.n_entries = bare.n_removed = 0;
-        cleanup_json json_t *j = sync_answer_to_json(&bare);
-        cleanup_free char *text = json_text(j);
-        http_respond(req, 200, "application/json", text ? text : "", text ? strlen(text) : 0);
+        send_answer(req, &bare);
     } else {
-        cleanup_json json_t *j = sync_answer_to_json(&a);
-        cleanup_free char *text = json_text(j);
-        http_respond(req, 200, "application/json", text ? text : "", text ? strlen(text) : 0);
+        send_answer(req, &a);
     }
     sync_answer_reset(&a);
 }
