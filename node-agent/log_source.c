@@ -68,33 +68,6 @@ static int each_segment(int dir_fd, enum log_stream stream,
     return 0;
 }
 
-static void widen(const struct segment *s, void *userdata)
-{
-    struct log_range *range = userdata;
-
-    if (s->size == 0)
-        return;
-    if (range->first == range->end) {
-        range->first = s->offset;
-        range->end = s->offset + s->size;
-        return;
-    }
-    if (s->offset < range->first)
-        range->first = s->offset;
-    if (s->offset + s->size > range->end)
-        range->end = s->offset + s->size;
-}
-
-int log_source_range(int dir_fd, enum log_stream stream, struct log_range *ret)
-{
-    struct log_range range = {0, 0};
-    int r = each_segment(dir_fd, stream, widen, &range);
-    if (r < 0)
-        return r;
-    *ret = range;
-    return 0;
-}
-
 // The first segment that has a byte at or above an offset.
 struct search {
     uint64_t offset;

@@ -12,13 +12,6 @@
 enum log_stream { LOG_STDOUT, LOG_STDERR, LOG_STREAMS };
 const char *log_stream_to_string(enum log_stream s);
 
-struct log_range {
-    uint64_t first; // offset of the oldest byte still there
-    uint64_t end;   // offset behind the newest
-};
-// What the folder (an open descriptor) holds of the stream; first == end when nothing.
-int log_source_range(int dir_fd, enum log_stream stream, struct log_range *ret) WARN_UNUSED;
-
 // Appends frames (u64 time_ms, u32 length, bytes; little-endian) of at most `limit` log bytes from
 // `offset` on to `out`. *ret_offset is where they really begin (above `offset` after a gap),
 // *ret_next the offset behind them; both equal when there is nothing yet. Bytes without a time

@@ -321,11 +321,6 @@ struct sync_position *sync_applied_mut(struct sync *s)
     return &s->applied;
 }
 
-const struct sync_position *sync_applied(const struct sync *s)
-{
-    return &s->applied;
-}
-
 int64_t sync_interval_ms(const struct sync *s)
 {
     return s->interval_ms;

@@ -34,7 +34,6 @@ void sync_want(struct sync *s);
 void sync_want_inventory(struct sync *s);
 void sync_want_node(struct sync *s);
 void sync_flush(struct sync *s);
-const struct sync_position *sync_applied(const struct sync *s);
 struct sync_position *sync_applied_mut(struct sync *s);
 int64_t sync_interval_ms(const struct sync *s);
 int64_t sync_last_answer_ms(const struct sync *s); // CLOCK_MONOTONIC; 0 = none yet

@@ -98,8 +98,6 @@ void cluster_job_stop(struct cluster *c, struct job *j, const char *user, const 
 // -EBUSY while it is not over. Record, tasks and logs go.
 int cluster_job_delete(struct cluster *c, struct job *j, const char *user,
                        struct err *e) WARN_UNUSED;
-struct task *cluster_task_by_attempt(struct cluster *c,
-                                     const char *attempt_id); // current attempt only
 struct task *cluster_job_task(struct job *j, const char *component, int index);
 
 // --- events ---

@@ -322,10 +322,3 @@ void task_stop(struct cluster *c, struct task *t, const char *reason)
         assignment_stop(c, t->node, t->entry);
     task_set_state(c, t, TASK_STOPPING, reason);
 }
-
-struct task *cluster_task_by_attempt(struct cluster *c, const char *attempt_id)
-{
-    struct task *t = NULL;
-    HASH_FIND_STR(c->attempts, attempt_id, t);
-    return t;
-}

@@ -223,11 +223,6 @@ pid_t redis_server_pid(const struct redis_server *s)
     return s->child ? s->child->pid : 0;
 }
 
-const char *redis_server_socket(const struct redis_server *s)
-{
-    return s->socket;
-}
-
 void redis_server_loaded(struct redis_server *s)
 {
     s->loaded = true;
