@@ -93,5 +93,4 @@ START_TEST(client_gone_while_streaming)
     }
 END_TEST
 
-RUN_SUITE("http_response", 60, streams, ended_streams_call_nobody,
-          client_gone_while_streaming)
+RUN_SUITE("http_response", 60, streams, ended_streams_call_nobody, client_gone_while_streaming)
