@@ -279,6 +279,7 @@ install: all
 	  [ -e $$t ] || install -m 640 $$c $$t || exit 1; done
 	$(Q)for m in $(wildcard docs/man/*.[1-8]); do \
 	  install -D -m 644 $$m $(MANDIR)/man$${m##*.}/$${m##*/} || exit 1; done
+	$(Q)[ -n '$(DESTDIR)' ] || SYSCONFDIR='$(SYSCONFDIR)' deploy/after-install.sh
 deb: all
 	$(Q)deploy/deb.sh $(BUILD)
 

@@ -36,17 +36,7 @@ Description: cluster manager for training on machines you already have
  machine, and the meadow command.
 END
 (cd "$tree" && find etc -type f -printf '/%p\n') >"$tree/DEBIAN/conffiles"
-cat >"$tree/DEBIAN/postinst" <<'END'
-#!/bin/sh
-set -e
-if command -v systemd-sysusers >/dev/null; then
-    systemd-sysusers meadow.conf
-elif ! getent passwd meadow >/dev/null; then
-    useradd --system --user-group --home-dir /var/lib/meadow --shell /usr/sbin/nologin meadow
-fi
-chgrp meadow /etc/meadow/*.yml
-[ ! -d /run/systemd/system ] || systemctl daemon-reload
-END
+cp deploy/after-install.sh "$tree/DEBIAN/postinst"
 cat >"$tree/DEBIAN/prerm" <<'END'
 #!/bin/sh
 set -e
