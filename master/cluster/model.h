@@ -163,6 +163,7 @@ struct node {
     // live only (not stored)
     char instance[INSTANCE_BYTES]; // "" = none since this master started
     int64_t seen_boot_ms;          // last message received; 0 = none since this master started
+    int64_t answered_boot_ms;      // its last sync was answered
     int64_t last_seq;
     int64_t info_seq;     // of the message that `info` came with
     int64_t acked;        // changes of this instance up to here are durable

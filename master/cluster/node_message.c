@@ -18,12 +18,20 @@ static int check_instance(struct cluster *c, struct node *n, const struct sync_r
 {
     if (strcmp(n->instance, msg->instance) == 0)
         return 0;
-    int64_t age = clock_boot_ms() - n->seen_boot_ms;
-    if (n->instance[0] && n->connected && (n->held || age < c->options.sync_interval_ms * 2))
-        return err_set(e, -EBUSY,
-                       "another instance of node %s is alive (heard %lld ms ago): two agents share "
-                       "one identity; stop one of them",
-                       n->name, (long long)age);
+    // A live agent has a sync outstanding, but for the moment between an answer and its next one.
+    // The end of a connection with an outstanding sync is seen (cluster_node_disconnected); one
+    // that ends in that moment is not, so that moment is bounded.
+    int64_t now = clock_boot_ms();
+    int64_t last = n->answered_boot_ms > n->seen_boot_ms ? n->answered_boot_ms : n->seen_boot_ms;
+    if (n->instance[0] && n->connected && (n->held || now - last < c->options.sync_interval_ms / 2))
+        return err_set(
+            e, -EBUSY,
+            "another instance of node %s is alive (heard %lld ms ago): two agents share one "
+            "identity; stop one of them",
+            n->name, (long long)(now - n->seen_boot_ms));
+    if (n->instance[0])
+        event_emit(
+            c, &(struct event_fields){.type = "node.agent_restarted", .object = "node", .node = n});
     log_info("nodes", "node %s: instance %s begins", n->name, msg->instance);
     (void)snprintf(n->instance, sizeof(n->instance), "%s", msg->instance);
     n->last_seq = 0;

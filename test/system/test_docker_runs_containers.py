@@ -158,7 +158,7 @@ def test_container_outlives_its_agent_with_the_same_attempt(docker, engine):
     last = docker.last_event()
     docker.kill(agent)
     docker.cli(*docker.up_args[1:], verb="up", timeout=90)
-    docker.wait_event("node.ready", after=last, node=before["node"])
+    docker.wait_event("node.agent_restarted", after=last, node=before["node"])
     after = docker.get(f"/v1/jobs/{j}")["tasks"][0]
     assert (after["attempt_id"], after["container_id"], after["state"]) == (before["attempt_id"], before["container_id"], "running")
     docker.api("POST", f"/v1/jobs/{j}:stop")

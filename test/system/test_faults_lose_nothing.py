@@ -91,7 +91,7 @@ def test_tasks_outlive_the_agent_and_keep_their_attempt(make_cluster):
         last = cluster.last_event()
         cluster.kill("agent-1", sig)
         restart(cluster, "agent-1")
-        cluster.wait_event("node.ready", after=last, node="node-1")
+        cluster.wait_event("node.agent_restarted", after=last, node="node-1")
         after = cluster.get(f"/v1/jobs/{j}")["tasks"][0]
         assert after["state"] == "running" and after["attempt_id"] == before["attempt_id"], after
     cluster.api("POST", f"/v1/jobs/{j}:stop")
