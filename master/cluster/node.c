@@ -208,7 +208,8 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
 
     if (total.cpu_milli < 0 || total.memory < 0 || total.gpu < 0 || total.gpu > NODE_MAX_GPUS)
         return err_set(e, -EPROTO, "node: resources out of range");
-    if (first < 0 || count < 0 || first + count > 65536)
+    // Each alone first: the sum of two hostile numbers overflows.
+    if (first < 0 || count < 0 || first > UINT16_MAX || count > UINT16_MAX || first + count > 65536)
         return err_set(e, -EPROTO, "node: ports out of range");
     if (take_ports(n, (uint16_t)first, (uint16_t)count) < 0)
         return err_set(e, -ENOMEM, "out of memory");

@@ -286,6 +286,26 @@ START_TEST(test_environment)
     }
 END_TEST
 
+START_TEST(test_absurd_numbers_of_a_node_are_refused)
+    {
+        static const json_int_t ports[][2] = {
+            {INT64_MAX, INT64_MAX}, {65000, 1000}, {-1, 5}, {1, -5}, {0, 65536}};
+        struct agent a = {0};
+        agent_join(&a, "n1", 8);
+        for (size_t i = 0; i < ARRAY_SIZE(ports); i++) {
+            json_t *range = json_pack("{s:I, s:I}", "first", ports[i][0], "count", ports[i][1]);
+            json_t *info = node_info(8);
+            json_put(info, "ports", range);
+            ck_assert_int_eq(say(&a, false, info, false), -EPROTO);
+        }
+        json_t *info = node_info(8);
+        json_put_i64(json_object_get(info, "resources"), "gpu", INT64_MAX);
+        ck_assert_int_eq(say(&a, false, info, false), -EPROTO);
+        ck_assert_int_eq(a.node->port_first, 20000);
+        ck_assert_int_eq(a.node->n_gpus, 2);
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cluster");
@@ -303,6 +323,7 @@ int main(void)
     tcase_add_test(t, test_old_and_repeated_statuses_change_nothing);
     tcase_add_test(t, test_restart_of_the_master_goes_on);
     tcase_add_test(t, test_environment);
+    tcase_add_test(t, test_absurd_numbers_of_a_node_are_refused);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
