@@ -177,6 +177,8 @@ int64_t cluster_last_event(const struct cluster *c)
 
 const struct event *cluster_event_after(const struct cluster *c, int64_t after)
 {
+    if (after >= c->published_event) // also of a number so large that the next one overflows
+        return NULL;
     int64_t id = after < c->first_event ? c->first_event : after + 1;
     for (; id <= c->published_event; id++) {
         const struct event *ev = c->events[id % CLUSTER_EVENTS_KEPT];

@@ -90,6 +90,13 @@ def test_bad_paging_is_400(cluster):
     problem(cluster.api("GET", "/v1/jobs?state=odd"), 400)
 
 
+def test_an_event_of_the_far_future_is_no_event(cluster):
+    for after in (2**63 - 1, 2**63, 10**30):
+        a = cluster.api("GET", f"/v1/events?after={after}")
+        assert a.status == 200 and a.json["items"] == [], a
+    assert cluster.get("/v1/events?after=0")["items"]
+
+
 def test_validate_changes_nothing(cluster):
     before = cluster.get("/v1/jobs")["total"]
     a = cluster.api("POST", "/v1/jobs:validate", job("true", name="only-checked"))
