@@ -21,12 +21,13 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """make install with a prefix of the test's own, so that the paths in the units exist."""
+    """make install with a prefix of the test's own, so that the paths in the units exist. With DESTDIR (though it is the root) the
+    machine itself is left alone: no user is made."""
     top = tmp_path_factory.mktemp("install")
     build = Path(os.environ.get("MEADOW_BIN", ROOT / "build" / "bin")).resolve().parent
     san = ["SAN=address,undefined"] if "asan" in build.name else []
     done = subprocess.run(
-        ["make", "-s", *san, f"BUILD={os.path.relpath(build, ROOT)}", f"PREFIX={top}/usr", f"SYSCONFDIR={top}/etc", "install"],
+        ["make", "-s", *san, "DESTDIR=/", f"BUILD={os.path.relpath(build, ROOT)}", f"PREFIX={top}/usr", f"SYSCONFDIR={top}/etc", "install"],
         cwd=ROOT, capture_output=True, text=True, timeout=300,
     )
     assert done.returncode == 0, done.stderr
