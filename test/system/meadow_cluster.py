@@ -135,7 +135,7 @@ class Cluster:
         end = time.monotonic() + seconds * PATIENCE
         while True:
             left = end - time.monotonic()
-            shown = self.get(f"/v1/jobs/{job}?wait={max(1, int(left))}s", timeout=seconds + 30)
+            shown = self.get(f"/v1/jobs/{job}?wait={max(1, min(240, int(left)))}s", timeout=seconds + 30)
             if shown["state"] in ("succeeded", "failed", "stopped"):
                 return shown
             assert left > 0, f"job {job} is still {shown['state']} after {seconds} s: {json.dumps(shown)[:2000]}\n{self.logs()}"
