@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import http.server
 import json
+import os
 import sys
 import threading
 
@@ -63,5 +64,5 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
 threading.Thread(target=server.serve_forever, daemon=True).start()
-print(server.server_port, flush=True)
+os.write(1, b"%d\n" % server.server_port)  # in one piece: the reader closes its end after it
 sys.stdin.read()
