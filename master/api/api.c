@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "master/api/idempotency.h"
 
 #include <stdio.h>
@@ -82,6 +83,7 @@ static void problem_v(struct http_request *req, int status, json_t *extra, const
     char detail[1024];
     if (vsnprintf(detail, sizeof(detail), fmt, ap) < 0)
         detail[0] = '\0';
+    text_make_utf8(detail); // it may quote what the caller sent
     json_t *p = problem_json(status, detail);
     if (extra)
         (void)json_object_update(p, extra);

@@ -138,3 +138,8 @@ def test_paging_walks_all_jobs_newest_first(cluster):
         after = f"&after={page['next']}"
     assert len(seen) == len(set(seen)) == page["total"]
     assert [i for i in seen if i in ids] == ids[::-1]
+
+
+def test_error_about_bytes_that_are_no_text_still_says_something(cluster):
+    p = problem(cluster.api("GET", "/v1/jobs/%ff%fe"), 404)
+    assert "?" in p["detail"]
