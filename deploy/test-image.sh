@@ -86,7 +86,10 @@ if [ -z "$socket" ]; then
     exit 0
 fi
 answer=$(curl --silent --show-error --fail-with-body --unix-socket "$socket" -X POST -H 'Content-Type: application/x-tar' \
-    -T "$out" "http://engine/images/create?fromSrc=-&repo=$name&tag=$tag")
+    -T "$out" "http://engine/images/create?fromSrc=-&repo=$name&tag=$tag") || {
+    echo "test-image.sh: the engine refused the image: $answer" >&2
+    exit 1
+}
 case $answer in
 *'"error"'*)
     echo "test-image.sh: the engine refused the image: $answer" >&2

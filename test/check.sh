@@ -45,7 +45,7 @@ finish() {
 trap 'echo "check: interrupted" >&2; finish 130' INT TERM HUP
 trap 'finish $?' EXIT
 
-# Adds what a summary line says ("unit: 3 passed, 1 failed", or pytest's "= 3 passed, 1 skipped in 2s =").
+# Adds what a summary line says ("unit: 3 passed, 1 failed", or pytest's "3 passed, 1 skipped in 2.10s", which -q prints without "=").
 counted=0
 count() {
     local number word
@@ -77,7 +77,7 @@ step() {
     status=$?
     child=
     wait "$viewer"
-    summary=$(grep -aE '^(unit|lint): [0-9]+ passed|^=+ .*[0-9]+ (passed|failed|error|skipped).* =+$' "$out/$name" | tail -n 1)
+    summary=$(grep -aE '^(unit|lint): [0-9]+ passed|^(=+ )?[0-9]+ (passed|failed|error|skipped).* in [0-9.]+s' "$out/$name" | tail -n 1)
     before=$failed
     count "$summary"
     if [ "$counted" -eq 0 ] && [ "$status" -eq 0 ]; then
