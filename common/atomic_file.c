@@ -17,15 +17,16 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 
-static int write_all(int fd, const char *data, size_t len)
+int write_all(int fd, const void *data, size_t len)
 {
+    const char *at = data;
     while (len > 0) {
-        ssize_t n = write(fd, data, len);
+        ssize_t n = write(fd, at, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
             return -errno;
-        data += n;
+        at += n;
         len -= (size_t)n;
     }
     return 0;

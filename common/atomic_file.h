@@ -9,6 +9,8 @@
 // Writes the whole file durably with `mode`.
 int atomic_file_write(const char *path, const void *data, size_t len, mode_t mode,
                       struct err *e) WARN_UNUSED;
+// Writes all of it, over interruptions and short writes. 0 or -errno.
+int write_all(int fd, const void *data, size_t len) WARN_UNUSED;
 // Reads a whole file of at most `limit` bytes; NUL-terminated, caller frees. -ENOENT, -EFBIG...
 int atomic_file_read(const char *path, size_t limit, char **ret_data, size_t *ret_len,
                      struct err *e) WARN_UNUSED;

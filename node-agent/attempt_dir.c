@@ -64,20 +64,6 @@ static int make_folders(const struct attempt_dirs *d, const char *id, struct err
     return make_dirs(path, 0755, e);
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        data += n;
-        len -= (size_t)n;
-    }
-    return 0;
-}
-
 // Files that meadow-init needs before it starts the command, made here (off the agent's loop) with
 // their room: what is not created later cannot wait for a disk that is busy syncing. For any user,
 // as the folder is.

@@ -2,6 +2,7 @@
 // /v1/data: files of the cluster's shared data folder. A PUT goes to a temporary file beside the
 // target and takes its place when it is whole and its digest is right. Paths are walked by openat2
 // beneath the folder: no "..", no link leads out of it.
+#include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/id.h"
@@ -107,20 +108,6 @@ static void upload_free(struct upload *u, bool remove)
 static void upload_gone(struct call *call)
 {
     upload_free(call->ctx, true);
-}
-
-static int write_all(int fd, const char *data, size_t len)
-{
-    while (len) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        data += n;
-        len -= (size_t)n;
-    }
-    return 0;
 }
 
 static int upload_chunk(struct http_request *req, const char *data, size_t len, void *userdata)

@@ -355,7 +355,6 @@ void cluster_free(struct cluster *c)
         if (j->deleted)
             job_free(j);
     }
-    HASH_CLEAR(hh, c->attempts);
     HASH_CLEAR(hh, c->jobs);
     for (j = c->oldest; j; j = j_next) {
         j_next = j->next;

@@ -34,8 +34,7 @@ struct cluster {
     struct job_names *names;
     unsigned job_counts[JOB_STATE_MAX];
     int64_t last_order;
-    struct task *attempts; // by attempt id
-    struct job *queue;     // jobs with pending tasks, oldest first
+    struct job *queue; // jobs with pending tasks, oldest first
     struct loaded_task *loaded;
 
     struct node *dirty_nodes;

@@ -331,7 +331,6 @@ int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struc
             c->options.forget_logs(t->previous[p], c->options.userdata);
         if (!t->attempt_id[0])
             continue;
-        HASH_DEL(c->attempts, t);
         c->options.forget_logs(t->attempt_id, c->options.userdata);
     }
     job_unlink(c, j);

@@ -97,7 +97,6 @@ struct task {
     struct assignment *entry;           // weak; what the node is told about it; NULL = nothing
     struct task *wait_prev, *wait_next; // in the cluster's list of late logs, or of backoffs
     bool in_backoff;
-    UT_hash_handle hh; // by attempt_id, while it is set
 };
 
 struct job {

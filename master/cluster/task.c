@@ -130,7 +130,6 @@ static void forget_attempt(struct cluster *c, struct task *t)
 {
     if (!t->attempt_id[0])
         return;
-    HASH_DEL(c->attempts, t);
     if (t->n_previous == TASK_PREVIOUS_MAX)
         c->options.forget_logs(t->previous[--t->n_previous], c->options.userdata);
     memmove(t->previous[1], t->previous[0], (size_t)t->n_previous * sizeof(t->previous[0]));
@@ -148,7 +147,6 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
     }
     forget_attempt(c, t);
     memcpy(t->attempt_id, id, sizeof(id));
-    HASH_ADD_STR(c->attempts, attempt_id, t);
     t->attempt++;
     t->starts++;
     memcpy(t->issued_to, n->instance, sizeof(t->issued_to));

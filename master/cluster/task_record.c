@@ -122,8 +122,6 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     int x = attempt_status_from_json(json_object_get(r, "status"), &t->status, e);
     if (x < 0)
         return err_wrap(e, x, "task of job %s", j->id);
-    if (t->attempt_id[0])
-        HASH_ADD_STR(c->attempts, attempt_id, t);
     bool late = json_opt_bool(r, "logs_late", false);
     relink(c, t, json_opt_bool(r, "holds_node", false), late);
     if (late) // the wait for its logs was cut by the restart: what came is what there is, more may
