@@ -63,12 +63,27 @@ static bool is_running(const char *state)
            strcmp(state, "restarting") == 0;
 }
 
+// What meadow-init wrote is ahead of the engine, which says "created" until its own start call is
+// through.
+static bool has_begun(const struct docker *d, const char *id)
+{
+    pid_t pid;
+    int64_t ms;
+    return attempt_started_read(&d->o.dirs, id, &pid, &ms) == 0;
+}
+
+static bool has_ended(const struct docker *d, const char *id)
+{
+    return attempt_exit_read(&d->o.dirs, id, &(struct exit_record){0}, NULL) == 0;
+}
+
 // Takes note of one container; a task we do not know yet is adopted.
 static void see_container(struct docker *d, const json_t *c)
 {
     const char *id = docker_own_attempt(&d->o, json_object_get(c, "Labels"));
     const char *state = json_opt_str(c, "State", "");
     struct err e;
+    pid_t pid;
     if (!id)
         return;
     struct docker_task *t = docker_task_find(d, id);
@@ -80,13 +95,17 @@ static void see_container(struct docker *d, const json_t *c)
         (void)snprintf(t->container, sizeof(t->container), "%s", json_opt_str(c, "Id", ""));
     if (known && (t->phase < DOCKER_RUNNING || t->phase >= DOCKER_ENDED))
         return; // a start is under way, or it is over
+    bool created = strcmp(state, "created") == 0;
     if (!known)
-        t->phase = strcmp(state, "created") == 0 ? DOCKER_CREATED : DOCKER_RUNNING;
+        t->phase =
+            created && !has_begun(d, id) && !has_ended(d, id) ? DOCKER_CREATED : DOCKER_RUNNING;
     if (t->phase == DOCKER_CREATED)
         return;
     if (out_watch_add(d->out, id, &e) < 0)
         log_debug("docker", "%s", e.text);
-    t->phase = is_running(state) ? DOCKER_RUNNING : DOCKER_EXITED;
+    // An engine that was killed in the middle of a start says "created" for ever, whatever runs.
+    t->orphan = created && attempt_init_alive(&d->o.dirs, id, &pid);
+    t->phase = is_running(state) || t->orphan ? DOCKER_RUNNING : DOCKER_EXITED;
 }
 
 // Whether the attempt belongs on the list, and as what.
@@ -121,14 +140,10 @@ static void see_claims(struct docker *d)
     cleanup_free char(*ids)[ATTEMPT_ID_BYTES] = NULL;
     size_t n = 0;
     struct err e;
-    pid_t pid;
-    int64_t ms;
     if (attempt_claims_list(&d->o.dirs, &ids, &n, &e) < 0)
         log_error("docker", "%s", e.text);
     for (size_t i = 0; i < n; i++) {
-        if (docker_task_find(d, ids[i]) ||
-            (attempt_started_read(&d->o.dirs, ids[i], &pid, &ms) < 0 &&
-             attempt_exit_read(&d->o.dirs, ids[i], &(struct exit_record){0}, NULL) < 0))
+        if (docker_task_find(d, ids[i]) || (!has_begun(d, ids[i]) && !has_ended(d, ids[i])))
             continue;
         struct docker_task *t = docker_task_new(d, ids[i]);
         if (t)
@@ -136,9 +151,31 @@ static void see_claims(struct docker *d)
     }
 }
 
+static void on_swept(void *userdata)
+{
+    struct docker_task *t = userdata;
+    t->sweep = NULL;
+    docker_task_exited(t);
+}
+
+// It runs, but no engine will ever tell of it, stop it or count it: it is ended here, and only then
+// told.
+static void end_orphan(struct docker_task *t)
+{
+    t->orphan = false;
+    log_warn("docker", "attempt %s: its engine died while starting it and does not know it runs",
+             t->id);
+    if (!t->sweep && sweep_start(t->d->o.loop, t->id, on_swept, t, &t->sweep) != 0)
+        docker_task_exited(t);
+}
+
 // What is to be done about an attempt now that the engine answers again.
 static void resume(struct docker_task *t)
 {
+    if (t->orphan) {
+        end_orphan(t);
+        return;
+    }
     if (t->removing && t->phase == DOCKER_NEW) { // asked for before anything was known
         if (t->container[0]) {
             docker_task_delete(t);
@@ -187,6 +224,42 @@ static void take_list(struct docker *d, const json_t *list)
         resume(t);
 }
 
+static void ask_list(struct docker *d);
+
+static void on_settled(const struct http_result *r, void *userdata)
+{
+    struct docker *d = userdata;
+    (void)r; // whatever it says, the next listing says it too
+    if (--d->settling == 0 && d->ok && !d->closing)
+        ask_list(d);
+}
+
+// A start call may be under way, perhaps an earlier agent's: the engine lists its container as
+// "created" until that call is through, but an inspection waits for it. True when some were asked
+// for; the listing that follows them can be believed.
+static bool settle(struct docker *d, const json_t *list)
+{
+    size_t i;
+    const json_t *c;
+    if (d->settled) {
+        d->settled = false;
+        return false;
+    }
+    json_array_foreach (list, i, c) {
+        const char *id = docker_own_attempt(&d->o, json_object_get(c, "Labels"));
+        const struct docker_task *t = id ? docker_task_find(d, id) : NULL;
+        if (!id || (t && (t->phase < DOCKER_RUNNING || t->phase >= DOCKER_ENDED)) ||
+            strcmp(json_opt_str(c, "State", ""), "created") != 0)
+            continue;
+        cleanup_free char *path =
+            docker_path("%s/containers/%s/json", d->prefix, json_opt_str(c, "Id", ""));
+        if (get(d, path, DOCKER_TIMEOUT_MS, NULL, on_settled, NULL) == 0)
+            d->settling++;
+    }
+    d->settled = d->settling > 0;
+    return d->settled;
+}
+
 static void on_list(const struct http_result *r, void *userdata)
 {
     struct docker *d = userdata;
@@ -197,7 +270,8 @@ static void on_list(const struct http_result *r, void *userdata)
         r->error == 0 && r->status == 200 ? json_loadb(r->body, r->len, 0, NULL) : NULL;
     if (json_is_array(list)) {
         (void)backoff_reset(&d->backoff);
-        take_list(d, list);
+        if (!settle(d, list) && d->ok)
+            take_list(d, list);
         return;
     }
     docker_result_text(r, text, sizeof(text));

@@ -10,6 +10,7 @@
 #include "node-agent/runtime/out_watch.h"
 #include "node-agent/runtime/outbox.h"
 #include "node-agent/runtime/outcome.h"
+#include "node-agent/runtime/sweep.h"
 
 #include <uthash.h>
 
@@ -40,10 +41,12 @@ struct docker_task {
     json_t *body; // of the create request, until the container exists
     bool has_command;
     struct docker_pull *pull;
-    unsigned calls; // under way; the task lives at least as long
+    struct sweep *sweep; // NULL = none
+    unsigned calls;      // under way; the task lives at least as long
     bool started_told, oom;
     bool stopping, removing, deleting, pulled, recorded, inspecting;
-    bool seen; // in the listing that is being read
+    bool seen;   // in the listing that is being read
+    bool orphan; // runs, and the engine does not know
     UT_hash_handle hh;
 };
 
@@ -60,7 +63,9 @@ struct docker {
     struct backoff backoff;
     char prefix[16]; // "/v1.44"
     bool ok, told_down, podman, listed, closing;
-    int waits; // closings that are to come
+    unsigned settling; // inspections that the next listing waits for
+    bool settled;      // the next listing comes after them
+    int waits;         // closings that are to come
     void (*closed)(void *userdata);
     void *closed_userdata;
 };

@@ -34,6 +34,7 @@ struct docker_task *docker_task_new(struct docker *d, const char *id)
 
 void docker_task_free(struct docker_task *t)
 {
+    sweep_cancel(t->sweep);
     free(t->name);
     free(t->image);
     json_decref(t->body);
@@ -44,6 +45,8 @@ void docker_task_drop(struct docker_task *t)
 {
     out_watch_remove(t->d->out, t->id);
     HASH_DEL(t->d->tasks, t);
+    sweep_cancel(t->sweep);
+    t->sweep = NULL;
     t->phase = DOCKER_GONE;
     if (t->calls == 0)
         docker_task_free(t);
