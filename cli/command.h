@@ -27,8 +27,6 @@ const struct command *command_find(const char *verb,
 // -ENOENT with "there is no command ..., did you mean ...?".
 int command_unknown(const char *verb, const char *sub, struct err *e) WARN_UNUSED;
 
-// The nearest of the texts to a misspelt one; NULL when nothing is near.
-const char *suggest(const char *text, const char *const *candidates, size_t n);
 // Among a command's own options (may be NULL) and the global ones.
 const char *suggest_option(const struct option_spec *own, const char *name);
 

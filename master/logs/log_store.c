@@ -6,7 +6,6 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <utlist.h>
@@ -225,24 +224,6 @@ void log_store_delete(struct log_store *s, const char *attempt)
     log_file_remove(f);
     tell(f, true);
     log_file_put(f);
-}
-
-int log_store_each(struct log_store *s, void (*fn)(const char *attempt, void *userdata),
-                   void *userdata)
-{
-    int fd = openat(s->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *d = fd < 0 ? NULL : fdopendir(fd);
-    if (!d) {
-        int r = -errno;
-        if (fd >= 0)
-            (void)close(fd);
-        return r;
-    }
-    for (const struct dirent *e; (e = readdir(d));)
-        if (is_attempt(e->d_name))
-            fn(e->d_name, userdata);
-    (void)closedir(d);
-    return 0;
 }
 
 // --- watches ---

@@ -46,11 +46,6 @@ int log_store_finish(struct log_store *s, const char *attempt) WARN_UNUSED;
 // Removes what is kept of the attempt; nothing there is fine. Readers then see the end, watches
 // hear `finished`.
 void log_store_delete(struct log_store *s, const char *attempt);
-// Names every attempt with a log on disk, so that what nothing knows any more can be deleted
-// (from within the call, too).
-int log_store_each(struct log_store *s, void (*fn)(const char *attempt, void *userdata),
-                   void *userdata) WARN_UNUSED;
-
 // Hears of every append and finish of one attempt, from inside these calls: take a note or wake
 // something, and read later. May be removed in its own call. The caller owns the memory.
 struct log_watch {

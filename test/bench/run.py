@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test" / "system"))
+from container_engine import Engine  # noqa: E402
 from meadow_cluster import BIN, Cluster, job  # noqa: E402
 
 
@@ -119,6 +120,77 @@ def bench_start():
              on_top_ms=statistics.median(times) - statistics.median(base))
 
 
+def machine_cpu():
+    """CPU seconds used by everything on this machine so far."""
+    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def bench_docker(total=40):
+    """Submit -> process running in a container, and a container's whole life, beside the same by the engine's API alone."""
+    image = "meadow-bench/python:1"
+    folder = Path(tempfile.mkdtemp(prefix="mwd-", dir="/tmp"))
+    engine = Engine(folder)
+    engine.start()
+    try:
+        subprocess.run([str(ROOT / "deploy/test-image.sh"), str(folder / "image.tar"), image, "--load", str(engine.socket)], check=True,
+                       stdout=subprocess.DEVNULL)
+        with running(1, cpu=64, runtime="docker", extra=("--docker-socket", str(engine.socket))) as c:
+            docker_starts(c, engine, image, total)
+            docker_lives(c, engine, image, total)
+    finally:
+        engine.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def raw_container(engine, image, command, data):
+    made = engine.api("POST", "/containers/create", {
+        "Image": image, "Cmd": command, "HostConfig": {"NetworkMode": "host", "Init": True, "Binds": [f"{data}:/mnt/data"]}})
+    engine.api("POST", f"/containers/{made['Id']}/start")
+    return made["Id"]
+
+
+def docker_starts(c, engine, image, total):
+    mark = c.dir / "data" / "mark"
+    os.mkfifo(mark)
+    mark.chmod(0o666)
+    reader = os.open(mark, os.O_RDWR)
+    command = ["/bin/sh", "-c", "echo x > /mnt/data/mark"]
+    times, base = [], []
+    for i in range(total):
+        t = time.perf_counter()
+        jid = c.submit(job(command, name=f"d-{i}", image=image, mount={"target": "/mnt/data"}))
+        os.read(reader, 16)
+        times.append((time.perf_counter() - t) * 1e3)
+        c.wait(jid)
+        t = time.perf_counter()
+        cid = raw_container(engine, image, command, c.dir / "data")
+        os.read(reader, 16)
+        base.append((time.perf_counter() - t) * 1e3)
+        engine.api("POST", f"/containers/{cid}/wait")
+        engine.api("DELETE", f"/containers/{cid}")
+    os.close(reader)
+    show("submit -> running in a container", median_ms=statistics.median(times), p99_ms=pct(times, 0.99),
+         engine_alone_ms=statistics.median(base), engine_alone_p99_ms=pct(base, 0.99),
+         on_top_ms=statistics.median(times) - statistics.median(base), on_top_p99_ms=pct(times, 0.99) - pct(base, 0.99))
+
+
+def docker_lives(c, engine, image, total):
+    pids = [c.pid(n) for n in ("master", "redis", "agent-1")]
+    before, whole, t = [children_cpu(p) for p in pids], machine_cpu(), time.perf_counter()
+    jid = c.submit(job(["true"], name="lives", num=total, image=image))
+    assert c.wait(jid, 300)["state"] == "succeeded"
+    assert c.api("DELETE", f"/v1/jobs/{jid}").status == 200
+    seconds, used = time.perf_counter() - t, sum(children_cpu(p) - b for p, b in zip(pids, before))
+    whole, base, t = machine_cpu() - whole, machine_cpu(), time.perf_counter()
+    for _ in range(total):
+        cid = raw_container(engine, image, ["true"], c.dir / "data")
+        engine.api("POST", f"/containers/{cid}/wait")
+        engine.api("DELETE", f"/containers/{cid}")
+    show("no-op container tasks", per_s=total / seconds, daemons_cpu_ms_per_task=1e3 * used / total, machine_cpu_ms_per_task=1e3 * whole / total,
+         engine_alone_per_s=total / (time.perf_counter() - t), engine_alone_cpu_ms=1e3 * (machine_cpu() - base) / total)
+
+
 def bench_tasks(total=2000):
     """No-op process tasks over 3 nodes to their end."""
     with running(3, cpu=200) as c:
@@ -181,7 +253,7 @@ def bench_idle():
             show("idle meadow-init", private_dirty_KiB=m["Private_Dirty"], pss_KiB=m["Pss"])
 
 
-BENCHES = {"submissions": bench_submissions, "start": bench_start, "tasks": bench_tasks, "events": bench_events, "idle": bench_idle}
+BENCHES = {"submissions": bench_submissions, "start": bench_start, "docker": bench_docker, "tasks": bench_tasks, "events": bench_events, "idle": bench_idle}
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -77,7 +77,7 @@ class Cluster:
         fd = os.pidfd_open(pid)
         try:
             os.kill(pid, sig)
-            if sig == signal.SIGKILL:
+            if sig in (signal.SIGKILL, signal.SIGTERM):  # `up` must not find it still there
                 wait_fd(fd, 10)
         finally:
             os.close(fd)

@@ -13,38 +13,11 @@ import time
 from pathlib import Path
 
 import pytest
+from container_engine import Engine
 from meadow_cluster import ROOT, job
 
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(os.geteuid() != 0, reason="dockerd needs root")]
 IMAGE = "meadow-test/python:1"
-
-
-class Engine:
-    def __init__(self, folder):
-        self.dir = Path(folder)
-        self.socket = self.dir / "docker.sock"
-
-    def start(self):
-        subprocess.run([str(ROOT / "test/lib/dockerd.sh"), "start", str(self.dir)], check=True, timeout=90)
-
-    def stop(self):
-        subprocess.run([str(ROOT / "test/lib/dockerd.sh"), "stop", str(self.dir)], check=True, timeout=90)
-
-    def api(self, method, path, body=None):
-        conn = http.client.HTTPConnection("docker")
-        conn.sock = socket.socket(socket.AF_UNIX)
-        conn.sock.settimeout(60)
-        conn.sock.connect(str(self.socket))
-        conn.request(method, "/v1.41" + path, json.dumps(body) if body is not None else None, {"Content-Type": "application/json"})
-        r = conn.getresponse()
-        data = r.read()
-        conn.close()
-        assert r.status < 400, (path, r.status, data)
-        return json.loads(data) if data else None
-
-    def containers(self, **labels):
-        filters = json.dumps({"label": [f"io.meadow.{k}={v}" for k, v in labels.items()]})
-        return self.api("GET", "/containers/json?all=1&filters=" + filters.replace('"', "%22").replace(" ", ""))
 
 
 @pytest.fixture(scope="module")

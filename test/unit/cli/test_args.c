@@ -134,17 +134,6 @@ START_TEST(too_many_options_are_refused)
     }
 END_TEST
 
-START_TEST(suggestions_are_near_or_none)
-    {
-        static const char *const words[] = {"start", "list", "show"};
-        ck_assert_str_eq(suggest("strat", words, 3), "start");
-        ck_assert_str_eq(suggest("lst", words, 3), "list");
-        ck_assert_ptr_null(suggest("completely", words, 3));
-        ck_assert_ptr_null(
-            suggest("a-word-that-is-much-longer-than-any-command-there-is", words, 3));
-    }
-END_TEST
-
 int main(void)
 {
     Suite *s = suite_create("args");
@@ -157,7 +146,6 @@ int main(void)
     tcase_add_loop_test(t, mistakes_are_told, 0, sizeof(wrong) / sizeof(wrong[0]));
     tcase_add_test(t, help_needs_no_arguments);
     tcase_add_test(t, too_many_options_are_refused);
-    tcase_add_test(t, suggestions_are_near_or_none);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

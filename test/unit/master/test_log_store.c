@@ -228,33 +228,6 @@ START_TEST(test_delete)
     }
 END_TEST
 
-static void remove_each(const char *attempt, void *seen)
-{
-    (*(int *)seen)++;
-    if (strcmp(attempt, "keep") != 0)
-        log_store_delete(store, attempt);
-}
-
-static void count_each(const char *attempt, void *seen)
-{
-    ck_assert_str_eq(attempt, "keep");
-    (*(int *)seen)++;
-}
-
-START_TEST(test_each)
-    {
-        int seen = 0;
-        put("one", OUT, 0, "x");
-        put("keep", OUT, 0, "x");
-        put("two", OUT, 0, "x");
-        ck_assert_int_eq(log_store_each(store, remove_each, &seen), 0);
-        ck_assert_int_eq(seen, 3);
-        seen = 0;
-        ck_assert_int_eq(log_store_each(store, count_each, &seen), 0);
-        ck_assert_int_eq(seen, 1);
-    }
-END_TEST
-
 static int descriptors(void)
 {
     int n = 0;
@@ -390,7 +363,6 @@ int main(void)
     tcase_add_test(t, test_damaged_at_every_byte);
     tcase_add_test(t, test_finish);
     tcase_add_test(t, test_delete);
-    tcase_add_test(t, test_each);
     tcase_add_test(t, test_many_attempts_few_descriptors);
     tcase_add_test(t, test_no_more_room);
     tcase_add_test(t, test_disk_full);
