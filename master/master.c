@@ -180,6 +180,8 @@ static void work(struct master *m)
     m->commit = commit_new(m->loop, m->store, cluster_collect, m->cluster);
     int r = m->commit ? 0 : err_set(&e, -ENOMEM, "out of memory");
     if (r == 0)
+        r = tokens_adopt(m->api.tokens, &e);
+    if (r == 0)
         r = cluster_start(m->cluster, m->commit, store_epoch(m->store), m->last_event, &e);
     if (r == 0)
         r = listen_all(m, &e);

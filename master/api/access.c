@@ -27,6 +27,27 @@ static int duration(struct call *call, const json_t *body, const char *key, int6
     return r;
 }
 
+// The user whom the new token is for. One that is not known yet is added: the administrator of this
+// machine himself (the first one of a cluster), or whom an administrator names. NULL when answered.
+static const struct user *token_user(struct call *call, const char *name, enum role role)
+{
+    struct err e = {""};
+    struct user u;
+    const struct user *known = cluster_user_find(call->api->cluster, name);
+    if (known)
+        return known;
+    bool self = strcmp(name, call->who.user) == 0;
+    user_init(&u, name, self && call->who.local ? ROLE_ADMIN : role);
+    if (self && call->who.local) {
+        u.uid = http_request_peer(call->req)->uid;
+        u.gid = http_request_peer(call->req)->gid;
+    }
+    int r = cluster_user_put(call->api->cluster, &u, &e);
+    if (r < 0)
+        api_reply_error(call, r, &e);
+    return r < 0 ? NULL : cluster_user_find(call->api->cluster, name);
+}
+
 void access_token_create(struct call *call)
 {
     struct err e = {""};
@@ -43,11 +64,8 @@ void access_token_create(struct call *call)
                     role_text);
         return;
     }
-    if (user[0] == '\0' || strlen(user) >= NAME_BYTES || strpbrk(user, "\n\r\t /:")) {
-        api_problem(call, 422,
-                    "user: expected a name of 1 to 63 characters without spaces, '/' and ':'");
+    if (!token_user(call, user, role))
         return;
-    }
     int r = tokens_create(call->api->tokens, user, role, json_opt_str(body, "name", ""), ttl_ms,
                           text, id, &e);
     if (r < 0) {

@@ -14,24 +14,6 @@
 
 #define ANSWER_WAIT_MS 10000
 
-static const char *const role_names[ROLE_MAX] = {"open",     "viewer", "user",
-                                                 "operator", "admin",  "node"};
-
-const char *role_to_string(enum role r)
-{
-    return role_names[r];
-}
-
-int role_from_string(const char *text, enum role *ret)
-{
-    for (int i = ROLE_VIEWER; i <= ROLE_ADMIN; i++)
-        if (strcmp(text, role_names[i]) == 0) {
-            *ret = (enum role)i;
-            return 0;
-        }
-    return -EINVAL;
-}
-
 static const char *status_title(int status)
 {
     static const struct {

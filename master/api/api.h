@@ -6,24 +6,24 @@
 
 #include "common/http_server.h"
 #include "master/cluster/cluster.h"
+#include "master/cluster/user.h"
 #include "master/store/store.h"
 
 struct api;
 struct log_store;
 struct tokens;
 struct idempotency;
-
-// Ordered: a role may do what the lower ones may. NODE stands apart (client certificate).
-enum role { ROLE_OPEN, ROLE_VIEWER, ROLE_USER, ROLE_OPERATOR, ROLE_ADMIN, ROLE_NODE, ROLE_MAX };
-const char *role_to_string(enum role r);
-int role_from_string(const char *text, enum role *ret) WARN_UNUSED; // viewer, user, operator, admin
+struct audit;
 
 struct principal {
     enum role role;
     char user[NAME_BYTES];   // "" for nodes
     char token_id[ID_BYTES]; // "" when local
+    char key_id[64];         // of the key that signed a sealed request; "" without one
     struct node *node;       // ROLE_NODE
-    bool local;
+    unsigned rights;         // enum user_right; 0 for nodes
+    bool local;              // through the unix socket: `user` is the name of the OS user
+    bool sealed;             // the request came in an envelope: identity is that key alone
 };
 
 struct api_settings {
@@ -41,6 +41,7 @@ struct api { // one per master; the handlers' files read it
     struct log_store *logs;
     struct tokens *tokens;
     struct idempotency *idempotency;
+    struct audit *audit;     // NULL = none is kept (tests)
     struct waiters *waiters; // held GETs (jobs, cluster)
     struct stream *event_streams;
     struct log_stream *log_streams;
@@ -55,6 +56,8 @@ struct call {
     struct principal who;
     char params[CALL_PARAMS][256]; // decoded path parameters, in order
     char idempotency_key[80];      // "" = none; a digest
+    char request_id[ID_BYTES];     // told as X-Request-Id and in the audit
+    bool audited;                  // its line is written
     // ROUTE_STREAM_BODY only: set by the handler, which is called when the headers are in.
     void (*body_end)(struct call *call);  // the body is complete: answer
     void (*body_gone)(struct call *call); // the client went away: free ctx
@@ -66,6 +69,9 @@ void call_end(struct call *call);
 enum route_flags {
     ROUTE_MUTATES = 1,     // refused while the store is down; Idempotency-Key honoured
     ROUTE_STREAM_BODY = 2, // `begin` of the handler takes the body itself
+    ROUTE_AUDITED = 4,     // a change that doesn't touch the store (files): has its audit line
+    ROUTE_DATA_WRITE = 8,  // needs RIGHT_DATA_WRITE
+    ROUTE_EXEC = 16,       // needs RIGHT_EXEC
 };
 struct route {
     const char *method;

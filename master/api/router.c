@@ -99,6 +99,7 @@ static void local_principal(const struct http_peer *peer, struct principal *who)
 {
     const struct passwd *pw = getpwuid(peer->uid);
     who->role = ROLE_ADMIN;
+    who->rights = RIGHTS_ALL;
     who->local = true;
     if (pw)
         (void)snprintf(who->user, sizeof(who->user), "%s", pw->pw_name);
@@ -131,6 +132,14 @@ static bool allowed(const struct call *call)
     if (call->route->role == ROLE_NODE || call->who.role == ROLE_NODE)
         return call->route->role == call->who.role;
     return call->who.role >= call->route->role;
+}
+
+// The right that the route needs and the caller lacks; 0 = none.
+static unsigned lacking(const struct call *call)
+{
+    unsigned needed = (call->route->flags & ROUTE_EXEC ? RIGHT_EXEC : 0u) |
+                      (call->route->flags & ROUTE_DATA_WRITE ? RIGHT_DATA_WRITE : 0u);
+    return needed & ~call->who.rights;
 }
 
 static bool store_usable(struct call *call)
@@ -167,6 +176,9 @@ static bool admit(struct call *call)
     } else if (!allowed(call)) {
         api_problem(call, 403, "this needs the role %s; you have %s",
                     role_to_string(call->route->role), role_to_string(call->who.role));
+    } else if (lacking(call)) {
+        api_problem(call, 403, "this needs the right %s, which %s has not been given",
+                    right_to_string((enum user_right)lacking(call)), call->who.user);
     } else {
         return store_usable(call);
     }

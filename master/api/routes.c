@@ -40,8 +40,9 @@ const struct route api_routes[] = {
 
     {"GET", "/v1/data/", ROLE_VIEWER, 0, data_list, 0},
     {"GET", "/v1/data/{path...}", ROLE_VIEWER, 0, data_get, 0},
-    {"PUT", "/v1/data/{path...}", ROLE_USER, ROUTE_STREAM_BODY, data_put, 0},
-    {"DELETE", "/v1/data/{path...}", ROLE_USER, 0, data_delete, 0},
+    {"PUT", "/v1/data/{path...}", ROLE_USER, ROUTE_STREAM_BODY | ROUTE_AUDITED | ROUTE_DATA_WRITE,
+     data_put, 0},
+    {"DELETE", "/v1/data/{path...}", ROLE_USER, ROUTE_AUDITED | ROUTE_DATA_WRITE, data_delete, 0},
 
     {"POST", "/v1/join", ROLE_OPEN, ROUTE_MUTATES, agents_join, 64 * KiB},
     {"POST", "/v1/agent/sync", ROLE_NODE, 0, agents_sync, AGENT_BODY},

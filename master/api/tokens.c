@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens. The text is "mtok_<id>_<40 base32>" (200 random bits) for people and "mjoin_<ca
-// fingerprint>_<id><40 base32>" for nodes; only the SHA-256 of the whole text is kept.
+// Tokens. The text is "mtok_<id>_<52 base32>" (256 random bits and more) for people and "mjoin_<ca
+// fingerprint>_<id><52 base32>" for nodes; only the SHA-256 of the whole text is kept.
 #include "master/api/tokens.h"
 
 #include "common/cleanup.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SECRET_CHARS 40
+#define SECRET_CHARS 52 // 5 bits each
 
 struct token {
     char id[ID_BYTES];
@@ -140,7 +140,11 @@ bool tokens_check(struct tokens *t, const char *text, struct principal *ret)
     const struct token *x = strncmp(text, "mtok_", 5) == 0 ? find(t, text + 5, false) : NULL;
     if (!x || expired(x) || !secret_matches(x, text))
         return false;
-    ret->role = x->role;
+    const struct user *u = cluster_user_find(t->cluster, x->user);
+    if (!u || u->disabled)
+        return false;
+    ret->role = x->role < u->role ? x->role : u->role;
+    ret->rights = ret->role < ROLE_USER ? 0 : user_rights(u);
     memcpy(ret->user, x->user, sizeof(ret->user));
     memcpy(ret->token_id, x->id, sizeof(ret->token_id));
     return true;
@@ -180,6 +184,32 @@ int tokens_create(struct tokens *t, const char *user, enum role role, const char
     int r = finish(t, x, ret_text, ttl_ms);
     OPENSSL_cleanse(secret, sizeof(secret));
     return r < 0 ? err_set(e, r, "hashing failed") : 0;
+}
+
+void tokens_revoke_user(struct tokens *t, const char *user)
+{
+    struct token *x, *tmp;
+    HASH_ITER (hh, t->all, x, tmp) {
+        if (!x->join && strcmp(x->user, user) == 0)
+            forget(t, x);
+    }
+}
+
+int tokens_adopt(struct tokens *t, struct err *e)
+{
+    int r = 0;
+    for (const struct token *x = t->all; x && r == 0; x = x->hh.next) {
+        struct user u;
+        const struct user *known = cluster_user_find(t->cluster, x->user);
+        if (x->join || !user_name_ok(x->user) || (known && !known->adopted))
+            continue;
+        if (known && known->role >= x->role)
+            continue;
+        user_init(&u, x->user, x->role);
+        u.adopted = true;
+        r = cluster_user_put(t->cluster, &u, e);
+    }
+    return r;
 }
 
 int tokens_revoke(struct tokens *t, const char *id)

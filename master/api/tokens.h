@@ -12,12 +12,18 @@ void tokens_free(struct tokens *t);
 // A loaded record ("token:..." or "jointoken:..."); -ENOENT for other keys.
 int tokens_load(struct tokens *t, const char *key, const char *json, size_t len,
                 struct err *e) WARN_UNUSED;
-// Constant-time on the secret. Fills role, user and token id.
+// Constant-time on the secret. Fills role (never above the user's), rights, user and token id.
+// False as well when the user is unknown or disabled.
 bool tokens_check(struct tokens *t, const char *text, struct principal *ret);
 // A new token of `user`; the text goes into ret_text once.
 int tokens_create(struct tokens *t, const char *user, enum role role, const char *name,
                   int64_t ttl_ms, char ret_text[TOKEN_TEXT_BYTES], char ret_id[ID_BYTES],
                   struct err *e) WARN_UNUSED;
+// All tokens of the user, at once.
+void tokens_revoke_user(struct tokens *t, const char *user);
+// After loading: a user that has tokens but no record (a store written before there were users)
+// gets one, with the highest role of his tokens.
+int tokens_adopt(struct tokens *t, struct err *e) WARN_UNUSED;
 int tokens_revoke(struct tokens *t, const char *id) WARN_UNUSED; // -ENOENT
 json_t *tokens_list(const struct tokens *t);                     // without secrets
 

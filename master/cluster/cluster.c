@@ -275,7 +275,10 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
     static const struct {
         const char *prefix;
         int (*load)(struct cluster *c, const json_t *j, struct err *e);
-    } kinds[] = {{"node:", node_from_record}, {"job:", job_from_record}, {"task:", NULL}};
+    } kinds[] = {{"node:", node_from_record},
+                 {"job:", job_from_record},
+                 {"user:", user_from_record},
+                 {"task:", NULL}};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (strncmp(key, kinds[i].prefix, strlen(kinds[i].prefix)) != 0)
@@ -377,6 +380,7 @@ void cluster_free(struct cluster *c)
         free(c->extras[i].json);
     }
     event_free_all(c);
+    user_free_all(c);
     free(c->extras);
     free(c->publishing);
     free(c->publishing_generation);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "master/cluster/cluster.h"
+#include "master/cluster/user.h"
 
 struct job_names { // jobs that have or had one name
     char *name;
@@ -29,6 +30,7 @@ struct cluster {
     int64_t epoch;
 
     struct node *nodes, *nodes_by_name;
+    struct user *users;          // by name
     struct job *jobs;            // by id
     struct job *oldest, *newest; // oldest is the list's head; newest its tail
     struct job_names *names;
@@ -147,6 +149,12 @@ attempt_build_bare(const char *id); // of an attempt that is only kept for its l
 int attempt_env(struct cluster *c, const struct task *t, struct job_env **ret,
                 size_t *ret_n) WARN_UNUSED;
 struct resources component_resources(const struct cluster *c, const struct job_component *k);
+
+// user.c
+int user_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+// Into the map only: as cluster_user_put, without the record.
+int user_add(struct cluster *c, const struct user *from, struct err *e) WARN_UNUSED;
+void user_free_all(struct cluster *c);
 
 // liveness.c
 int liveness_start(struct cluster *c);

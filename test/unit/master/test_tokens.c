@@ -11,6 +11,9 @@ static char text[TOKEN_TEXT_BYTES], id[ID_BYTES];
 static void create(struct tokens *t, enum role role, int64_t ttl_ms)
 {
     struct err e = {""};
+    struct user u;
+    user_init(&u, "ann", ROLE_ADMIN);
+    ck_assert_int_eq(cluster_user_put(cluster, &u, &e), 0);
     ck_assert_int_eq(tokens_create(t, "ann", role, "laptop", ttl_ms, text, id, &e), 0);
 }
 
@@ -68,7 +71,8 @@ START_TEST(test_records_hold_no_secret_and_load_again)
         json_object_foreach (queue.records, key, record) {
             const char *json = json_string_value(record);
             ck_assert_ptr_null(strstr(json, strrchr(text, '_') + 1));
-            ck_assert_int_eq(tokens_load(t, key, json, strlen(json), &e), 0);
+            if (strncmp(key, "user:", 5) != 0)
+                ck_assert_int_eq(tokens_load(t, key, json, strlen(json), &e), 0);
         }
         ck_assert_int_eq(tokens_load(t, "job:x", "{}", 2, &e), -ENOENT);
         ck_assert(tokens_check(t, text, &who));
