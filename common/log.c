@@ -65,6 +65,11 @@ bool log_enabled(enum log_level level)
     return level <= sink.level;
 }
 
+bool log_to_journal(void)
+{
+    return sink.journal;
+}
+
 void log_write(enum log_level level, const char *token, const char *fmt, ...)
 {
     char text[LINE_BYTES];

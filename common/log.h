@@ -15,6 +15,7 @@ void log_set_level(enum log_level level);
 // "error", "warn", "info", "debug"; -EINVAL when it is none of them.
 int log_level_from_string(const char *text, enum log_level *ret_level) WARN_UNUSED;
 bool log_enabled(enum log_level level);
+bool log_to_journal(void); // the sink is the journal, not a file or terminal
 
 // `token` names the module ("sync", "store"). Level is tested before anything is formatted.
 void log_write(enum log_level level, const char *token, const char *fmt, ...) PRINTF_LIKE(3, 4);

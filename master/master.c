@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "master/api/agents.h"
 #include "master/api/api.h"
+#include "master/api/audit.h"
 #include "master/api/idempotency.h"
 #include "master/api/tokens.h"
 #include "master/identity.h"
@@ -320,7 +321,7 @@ static int prepare_folders(struct master *m, struct err *e)
 
 static int make_parts(struct master *m, struct err *e)
 {
-    char logs[300];
+    char logs[300], audit[300];
     const struct master_config *c = m->config;
     const struct cluster_options o = {.loop = m->loop,
                                       .id = m->identity.id,
@@ -340,13 +341,17 @@ static int make_parts(struct master *m, struct err *e)
                                        .ca_cert_pem = m->identity.ca_cert,
                                        .ca_key_pem = m->identity.ca_key,
                                        .url = m->url,
+                                       .socket_group = socket_group(c),
                                        .started_ms = clock_real_ms()},
                           .cluster = m->cluster,
                           .tokens = m->cluster ? tokens_new(m->cluster) : NULL,
                           .idempotency = idempotency_new()};
     if (!m->cluster || !m->api.tokens || !m->api.idempotency)
         return err_set(e, -ENOMEM, "out of memory");
-    return log_store_open(logs, (uint64_t)c->log_limit, &m->api.logs, e);
+    (void)snprintf(audit, sizeof(audit), "%s/audit", c->data_dir);
+    const struct audit_options a = {.loop = m->loop, .folder = audit};
+    int r = audit_open(&a, &m->api.audit, e);
+    return r < 0 ? r : log_store_open(logs, (uint64_t)c->log_limit, &m->api.logs, e);
 }
 
 static int open_store(struct master *m, struct err *e)
@@ -392,6 +397,7 @@ int master_start(uv_loop_t *loop, const struct master_config *config,
     if (r == 0)
         r = open_store(m, e);
     if (r < 0) {
+        audit_close(m->api.audit);
         daemon_close(m->daemon);
         m->daemon = NULL;
         master_free(m);
@@ -406,6 +412,8 @@ int master_start(uv_loop_t *loop, const struct master_config *config,
 static void on_store_closed(void *userdata)
 {
     struct master *m = userdata;
+    audit_close(m->api.audit);
+    m->api.audit = NULL;
     daemon_close(m->daemon);
     m->daemon = NULL;
     m->ended(m->result, m->userdata);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define DAY_MS INT64_C(86400000)
+#define OWN_TTL_MAX_MS (365 * DAY_MS)
 
 // A duration member, or the default; answers 422 itself.
 static int duration(struct call *call, const json_t *body, const char *key, int64_t fallback_ms,
@@ -27,25 +28,79 @@ static int duration(struct call *call, const json_t *body, const char *key, int6
     return r;
 }
 
-// The user whom the new token is for. One that is not known yet is added: the administrator of this
-// machine himself (the first one of a cluster), or whom an administrator names. NULL when answered.
-static const struct user *token_user(struct call *call, const char *name, enum role role)
+// The administrator of this machine himself: the first user of a cluster.
+static void init_self(struct call *call, struct user *u)
+{
+    user_init(u, call->who.user, ROLE_ADMIN);
+    u->uid = http_request_peer(call->req)->uid;
+    u->gid = http_request_peer(call->req)->gid;
+}
+
+// The user whom the new token is for. One that is not known yet is added when an administrator
+// names it. NULL when answered.
+static const struct user *token_user(struct call *call, const char *name, const char *role_text)
 {
     struct err e = {""};
     struct user u;
+    enum role role;
+    bool self = strcmp(name, call->who.user) == 0;
     const struct user *known = cluster_user_find(call->api->cluster, name);
+    if (!self && call->who.role < ROLE_ADMIN) {
+        api_problem(call, 403, "a token for %.64s needs the role admin; you have %s", name,
+                    role_to_string(call->who.role));
+        return NULL;
+    }
     if (known)
         return known;
-    bool self = strcmp(name, call->who.user) == 0;
-    user_init(&u, name, self && call->who.local ? ROLE_ADMIN : role);
-    if (self && call->who.local) {
-        u.uid = http_request_peer(call->req)->uid;
-        u.gid = http_request_peer(call->req)->gid;
-    }
+    if (role_from_string(role_text ? role_text : "user", &role) < 0)
+        role = ROLE_VIEWER; // told below
+    user_init(&u, name, role);
+    if (self && call->who.local)
+        init_self(call, &u);
     int r = cluster_user_put(call->api->cluster, &u, &e);
     if (r < 0)
         api_reply_error(call, r, &e);
     return r < 0 ? NULL : cluster_user_find(call->api->cluster, name);
+}
+
+// At most the caller's and the user's; answers itself.
+static bool token_role(struct call *call, const struct user *u, const char *text, enum role *ret)
+{
+    enum role most = u->role < call->who.role ? u->role : call->who.role;
+    *ret = most < ROLE_USER ? most : ROLE_USER;
+    if (!text)
+        return true;
+    if (role_from_string(text, ret) < 0 || *ret > call->who.role)
+        api_problem(call, 403, "role: a token can't do more than you: you have the role %s",
+                    role_to_string(call->who.role));
+    else if (*ret > u->role)
+        api_problem(call, 422, "role: %s has the role %s, and a token can't do more than its user",
+                    u->name, role_to_string(u->role));
+    else
+        return true;
+    return false;
+}
+
+static bool token_ttl(struct call *call, const json_t *body, int64_t *ret_ms)
+{
+    if (duration(call, body, "ttl", 90 * DAY_MS, ret_ms) < 0)
+        return false;
+    if (call->who.role == ROLE_ADMIN || (*ret_ms > 0 && *ret_ms <= OWN_TTL_MAX_MS))
+        return true;
+    api_problem(call, 422, "ttl: a token that you make for yourself is good for at most 365d");
+    return false;
+}
+
+static const char *bad_text(const json_t *body)
+{
+    static const char *const keys[] = {"user", "role", "name", "ttl"};
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        const json_t *x = json_object_get(body, keys[i]);
+        if (x && (!json_is_string(x) || json_string_length(x) >= NAME_BYTES ||
+                  strpbrk(json_string_value(x), "\n\r")))
+            return keys[i];
+    }
+    return NULL;
 }
 
 void access_token_create(struct call *call)
@@ -55,46 +110,60 @@ void access_token_create(struct call *call)
     int64_t ttl_ms;
     char text[TOKEN_TEXT_BYTES], id[ID_BYTES];
     cleanup_json json_t *body = api_body(call);
-    if (!body || duration(call, body, "ttl", 90 * DAY_MS, &ttl_ms) < 0)
+    if (!body)
         return;
-    const char *user = json_opt_str(body, "user", call->who.user);
-    const char *role_text = json_opt_str(body, "role", "user");
-    if (role_from_string(role_text, &role) < 0) {
+    const char *bad = bad_text(body);
+    if (bad) {
+        api_problem(call, 422, "%s: expected a text of one line, up to 63 bytes", bad);
+        return;
+    }
+    const char *role_text = json_opt_str(body, "role", NULL);
+    if (role_text && role_from_string(role_text, &role) < 0) {
         api_problem(call, 422, "role: expected viewer, user, operator or admin, found \"%.40s\"",
                     role_text);
         return;
     }
-    if (!token_user(call, user, role))
+    if (!token_ttl(call, body, &ttl_ms))
         return;
-    int r = tokens_create(call->api->tokens, user, role, json_opt_str(body, "name", ""), ttl_ms,
-                          text, id, &e);
+    const struct user *user =
+        token_user(call, json_opt_str(body, "user", call->who.user), role_text);
+    if (!user || !token_role(call, user, role_text, &role))
+        return;
+    int r = tokens_create(call->api->tokens, user->name, role, json_opt_str(body, "name", ""),
+                          ttl_ms, text, id, &e);
     if (r < 0) {
         api_reply_error(call, r, &e);
         return;
     }
-    json_t *j = json_object();
-    json_put_str(j, "id", id);
+    json_t *j = tokens_view(call->api->tokens, id);
     json_put_str(j, "token", text);
-    json_put_str(j, "user", user);
-    json_put_str(j, "role", role_to_string(role));
     call->idempotency_key[0] = '\0';
     api_reply_changed(call, 201, j);
 }
 
+// People see their own, administrators everybody's.
 void access_token_list(struct call *call)
 {
-    json_t *items = tokens_list(call->api->tokens);
+    const char *user = http_request_query(call->req, "user");
+    if (call->who.role < ROLE_ADMIN)
+        user = call->who.user;
+    json_t *items = tokens_list(call->api->tokens, user);
     api_reply(call, 200, api_list(items, NULL, json_array_size(items)));
 }
 
+// That somebody else's token exists is private.
 void access_token_revoke(struct call *call)
 {
-    if (tokens_revoke(call->api->tokens, call->params[0]) < 0) {
-        api_problem(call, 404, "no token %.40s", call->params[0]);
+    const char *id = call->params[0];
+    const char *user = tokens_user(call->api->tokens, id);
+    bool own = user && strcmp(user, call->who.user) == 0;
+    if ((!own && call->who.role < ROLE_ADMIN) || tokens_revoke(call->api->tokens, id) < 0) {
+        api_problem(call, 404, "no token %.40s: `meadow token list` shows their ids", id);
         return;
     }
+    api_recheck(call->api);
     json_t *j = json_object();
-    json_put_str(j, "id", call->params[0]);
+    json_put_str(j, "id", id);
     json_put_bool(j, "revoked", true);
     api_reply_changed(call, 200, j);
 }

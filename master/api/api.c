@@ -6,6 +6,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "master/api/audit.h"
 #include "master/api/idempotency.h"
 
 #include <stdio.h>
@@ -59,13 +60,16 @@ static json_t *problem_json(int status, const char *detail)
 }
 
 PRINTF_LIKE(4, 0)
-static void problem_v(struct http_request *req, int status, json_t *extra, const char *fmt,
-                      va_list ap)
+static void problem_v(struct call *call, int status, json_t *extra, const char *fmt, va_list ap)
 {
     char detail[1024];
+    struct http_request *req = call->req;
     if (vsnprintf(detail, sizeof(detail), fmt, ap) < 0)
         detail[0] = '\0';
     text_make_utf8(detail); // it may quote what the caller sent
+    audit_mask(detail);
+    if (call->api)
+        audit_problem(call, status, detail);
     json_t *p = problem_json(status, detail);
     if (extra)
         (void)json_object_update(p, extra);
@@ -82,7 +86,7 @@ void api_problem(struct call *call, int status, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    problem_v(call->req, status, NULL, fmt, ap);
+    problem_v(call, status, NULL, fmt, ap);
     va_end(ap);
 }
 
@@ -90,7 +94,7 @@ void api_problem_with(struct call *call, int status, json_t *extra, const char *
 {
     va_list ap;
     va_start(ap, fmt);
-    problem_v(call->req, status, extra, fmt, ap);
+    problem_v(call, status, extra, fmt, ap);
     va_end(ap);
 }
 
@@ -107,16 +111,12 @@ void api_reply_error(struct call *call, int code, const struct err *e)
     api_problem(call, status, "%s", e->text);
 }
 
-void api_reply_now(struct call *call, int status, json_t *body)
-{
-    send_json(call->req, status, "application/json", body);
-    json_decref(body);
-}
-
 // --- parked answers ---
 
 struct answer {
     struct parked parked;
+    int waits;  // for the store, for the audit's file
+    int result; // the first failure
     int status;
     char *text;
 };
@@ -137,9 +137,8 @@ void parked_init(struct parked *p, struct http_request *req)
 static void answer_unknown(struct http_request *req, const char *text)
 {
     json_t *p = problem_json(
-        503,
-        "outcome unknown: the store did not confirm the change in time; it may still take effect. "
-        "Look at the object before trying again, or repeat with the same Idempotency-Key");
+        503, "outcome unknown: the change was not confirmed as durable; it may still take effect. "
+             "Look at the object before trying again, or repeat with the same Idempotency-Key");
     json_error_t ignored;
     cleanup_json json_t *would_be = json_loads(text, 0, &ignored);
     const char *id = json_opt_str(would_be, "id", NULL);
@@ -153,9 +152,13 @@ static void answer_unknown(struct http_request *req, const char *text)
 static void answer_durable(int result, void *userdata)
 {
     struct answer *a = userdata;
+    if (a->result == 0)
+        a->result = result;
+    if (--a->waits > 0)
+        return;
     if (a->parked.req) {
         http_request_on_gone(a->parked.req, NULL, NULL);
-        if (result == 0)
+        if (a->result == 0)
             http_respond(a->parked.req, a->status, "application/json", a->text, strlen(a->text));
         else
             answer_unknown(a->parked.req, a->text);
@@ -164,9 +167,12 @@ static void answer_durable(int result, void *userdata)
     free(a);
 }
 
-static void park(struct call *call, int status, char *text)
+// Answered when what is pending in the store is durable, if `store`, and the audit's lines, if a
+// change was made.
+static void park(struct call *call, int status, char *text, bool store)
 {
     struct commit *commit = cluster_commit(call->api->cluster);
+    bool audit = call->audited && !audit_synced(call->api->audit);
     struct answer *a = calloc(1, sizeof(*a));
     if (!a || !text) {
         free(a);
@@ -177,8 +183,23 @@ static void park(struct call *call, int status, char *text)
     a->status = status;
     a->text = text;
     parked_init(&a->parked, call->req);
-    if (commit_then(commit, ANSWER_WAIT_MS, answer_durable, a) < 0)
+    a->waits = 1 + store + audit;
+    if (store && commit_then(commit, ANSWER_WAIT_MS, answer_durable, a) < 0)
         answer_durable(-ENOMEM, a);
+    if (audit && audit_then(call->api->audit, answer_durable, a) < 0)
+        answer_durable(-ENOMEM, a);
+    answer_durable(0, a);
+}
+
+void api_reply_now(struct call *call, int status, json_t *body)
+{
+    if (call->route && call->route->flags & ROUTE_AUDITED) {
+        audit_changed(call, status, body);
+        park(call, status, json_text(body), false);
+    } else {
+        send_json(call->req, status, "application/json", body);
+    }
+    json_decref(body);
 }
 
 void api_reply(struct call *call, int status, json_t *body)
@@ -194,16 +215,17 @@ void api_reply(struct call *call, int status, json_t *body)
         free(text);
         return;
     }
-    park(call, status, text);
+    park(call, status, text, true);
 }
 
 void api_reply_changed(struct call *call, int status, json_t *body)
 {
     char *text = json_text(body);
+    audit_changed(call, status, body);
     json_decref(body);
     if (text)
         idempotency_remember(call->api->idempotency, call, status, text);
-    park(call, status, text);
+    park(call, status, text, true);
 }
 
 // --- reading the request ---
@@ -248,23 +270,5 @@ json_t *api_list(json_t *items, const char *next, size_t total)
     json_put(j, "items", items);
     json_put_str(j, "next", next);
     json_put_i64(j, "total", (json_int_t)total);
-    return j;
-}
-
-const char *api_job_scope(const struct call *call)
-{
-    // A user touches only own jobs; reading is open to everyone with a role until ownership rules
-    // say otherwise.
-    return call->who.role == ROLE_USER ? call->who.user : NULL;
-}
-
-struct job *api_job(struct call *call)
-{
-    const char *ref = call->params[0];
-    struct job *j = cluster_job_find(call->api->cluster, ref, call->who.user);
-    if (!j && !(call->route->flags & ROUTE_MUTATES && api_job_scope(call)))
-        j = cluster_job_find(call->api->cluster, ref, NULL);
-    if (!j)
-        api_problem(call, 404, "no job %.100s: `meadow job list --all` shows what there is", ref);
     return j;
 }

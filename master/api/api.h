@@ -30,7 +30,8 @@ struct api_settings {
     uv_loop_t *loop;
     const char *shared_data; // folder
     const char *ca_cert_pem, *ca_key_pem;
-    const char *url; // what others use: "https://10.0.0.1:7420"
+    const char *url;    // what others use: "https://10.0.0.1:7420"
+    gid_t socket_group; // whose members administrate through the socket; -1 = none
     int64_t started_ms;
 };
 
@@ -109,10 +110,29 @@ int api_limit(struct call *call);
 // {items, next, total}; takes items.
 json_t *api_list(json_t *items, const char *next, size_t total);
 
-// Whose jobs the caller may see and touch: NULL = everybody's.
-const char *api_job_scope(const struct call *call);
-// The job of parameter 0, or answers 404.
+// --- ownership (owner.c) ---
+// Whether what belongs to `user` (NULL = nobody known) is the caller's to see and touch: his own,
+// or he is an operator.
+bool api_owns(const struct call *call, const char *user);
+// The job of parameter 0, whoever's it is, or answers 404. The caller's own of that name comes
+// first.
 struct job *api_job(struct call *call);
+// The same, or answers 403 when it isn't the caller's: "to <what> it needs the role operator".
+struct job *api_own_job(struct call *call, const char *what);
+// job_view, without what is the owner's alone when the caller isn't; then it says `hidden`.
+json_t *api_job_view(const struct call *call, const struct job *j, bool whole);
+// event_view, without the reason when it tells of somebody else's job.
+json_t *api_event_view(struct api *a, const struct principal *who, const struct event *ev);
+// Whether who was let in a while ago would be let in now, with as much power.
+bool api_still_valid(const struct api *a, const struct principal *who);
+// After a token or user was taken away: ends the open streams and held answers of those who would
+// not be let in any more.
+void api_recheck(struct api *a);
+void events_recheck(struct api *a);
+void logs_recheck(struct api *a);
+void held_recheck(struct api *a);
+// What was given to the user ends at once: tokens, and whatever else proves to be him (users.c).
+void api_user_gone(struct api *a, const char *name);
 
 // Held GETs: runs `ready` after each durable event until it returns true or the time is over (then
 // once with last = true, which must answer) or the client is gone (never called again). ctx is

@@ -34,6 +34,10 @@ void audit_changed(struct call *call, int status, const json_t *answer);
 void audit_problem(struct call *call, int status, const char *detail);
 // Whether lines can be written: else no change is accepted. Tries again when the last write failed.
 bool audit_usable(struct audit *a);
+// Whether every line written so far is on disk. NULL: true.
+bool audit_synced(const struct audit *a);
+// Where the files are, for reading (audit_file_scan).
+const char *audit_folder(const struct audit *a, unsigned *ret_files);
 // Calls fn (later, never from inside) when every line written so far is on disk; with 0 or -errno.
 int audit_then(struct audit *a, void (*fn)(int result, void *userdata), void *userdata) WARN_UNUSED;
 // Masks the secret part of every "mtok_..." and "mjoin_..." in the text, in place.

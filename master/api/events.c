@@ -17,6 +17,7 @@
 struct stream {
     struct http_request *req;
     struct api *api;
+    struct principal who;
     struct cluster_watch watch;
     uv_timer_t heartbeat;
     char job[ID_BYTES]; // filter, "" = all
@@ -61,7 +62,7 @@ static void send_event(const struct event *ev, void *userdata)
     cleanup_strbuf struct strbuf b = {0};
     if (!s->req || !passes(s->job, ev))
         return;
-    cleanup_json json_t *j = event_view(ev);
+    cleanup_json json_t *j = api_event_view(s->api, &s->who, ev);
     cleanup_free char *text = json_text(j);
     strbuf_printf(&b, "id: %lld\nevent: %s\ndata: %s\n\n", (long long)ev->id, ev->type,
                   text ? text : "{}");
@@ -72,7 +73,9 @@ static void send_event(const struct event *ev, void *userdata)
 static void on_heartbeat(uv_timer_t *timer)
 {
     struct stream *s = container_of(timer, struct stream, heartbeat);
-    if (s->req)
+    if (s->req && !api_still_valid(s->api, &s->who))
+        end(s); // the token has expired
+    else if (s->req)
         (void)http_stream_write(s->req, ":\n\n", 3);
 }
 
@@ -87,6 +90,7 @@ static void follow(struct call *call, int64_t after, const char *job)
     }
     s->req = call->req;
     s->api = a;
+    s->who = call->who;
     (void)snprintf(s->job, sizeof(s->job), "%s", job);
     s->watch = (struct cluster_watch){.event = send_event, .userdata = s};
     cluster_watch_add(a->cluster, &s->watch);
@@ -104,6 +108,15 @@ void events_release(struct api *a)
 {
     while (a->event_streams)
         end(a->event_streams);
+}
+
+void events_recheck(struct api *a)
+{
+    struct stream *s, *next;
+    DL_FOREACH_SAFE (a->event_streams, s, next) {
+        if (!api_still_valid(a, &s->who))
+            end(s);
+    }
 }
 
 static bool read_id(struct call *call, const char *name, const char *text, int64_t *ret)
@@ -148,7 +161,7 @@ void events_get(struct call *call)
         if ((int)json_array_size(items) == limit)
             break;
         (void)snprintf(next, sizeof(next), "%lld", (long long)ev->id);
-        (void)json_array_append_new(items, event_view(ev));
+        (void)json_array_append_new(items, api_event_view(call->api, &call->who, ev));
     }
     api_reply(call, 200, api_list(items, ev ? next : NULL, (size_t)cluster_last_event(c)));
 }

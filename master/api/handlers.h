@@ -35,6 +35,15 @@ void access_token_create(struct call *call);
 void access_token_list(struct call *call);
 void access_token_revoke(struct call *call);
 void access_join_token_create(struct call *call);
+// audit_get.c
+void audit_get(struct call *call);
+// users.c
+void users_whoami(struct call *call);
+void users_list(struct call *call);
+void users_show(struct call *call);
+void users_create(struct call *call);
+void users_change(struct call *call);
+void users_delete(struct call *call);
 // data.c
 void data_put(struct call *call);
 void data_get(struct call *call);

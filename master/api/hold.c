@@ -90,6 +90,20 @@ void api_hold(struct call *call, int64_t wait_ms,
     (void)uv_timer_start(&w->timer, on_time, (uint64_t)(wait_ms > 0 ? wait_ms : 0), 0);
 }
 
+void held_recheck(struct api *a)
+{
+    struct waiter *w, *next;
+    if (!a->waiters)
+        return;
+    DL_FOREACH_SAFE (a->waiters->all, w, next) {
+        if (api_still_valid(a, &w->call.who))
+            continue;
+        http_request_on_gone(w->call.req, NULL, NULL);
+        api_problem(&w->call, 401, "the token has been taken away");
+        finish(w);
+    }
+}
+
 void api_release_held(struct api *a)
 {
     while (a->waiters && a->waiters->all)

@@ -194,7 +194,7 @@ void jobs_list(struct call *call)
         }
         matched++;
         last = j->id;
-        (void)json_array_append_new(items, job_view(j, false));
+        (void)json_array_append_new(items, api_job_view(call, j, false));
     }
     api_reply(call, 200, api_list(items, next, f.user ? matched : filter_total(c, &f)));
 }
@@ -213,7 +213,7 @@ static bool show_ready(struct call *call, void *ctx, bool last)
     }
     if (!last && j->state < JOB_SUCCEEDED)
         return false;
-    api_reply(call, 200, job_view(j, true));
+    api_reply(call, 200, api_job_view(call, j, true));
     return true;
 }
 
@@ -230,7 +230,7 @@ void jobs_show(struct call *call)
         return;
     }
     if (wait_ms == 0 || j->state >= JOB_SUCCEEDED) {
-        api_reply(call, 200, job_view(j, true));
+        api_reply(call, 200, api_job_view(call, j, true));
         return;
     }
     struct show_wait *w = calloc(1, sizeof(*w));
@@ -242,21 +242,11 @@ void jobs_show(struct call *call)
     api_hold(call, wait_ms, show_ready, w);
 }
 
-// The caller may change this job, or answers why not.
-static bool may_change(struct call *call, const struct job *j)
-{
-    const char *scope = api_job_scope(call);
-    if (!scope || strcmp(scope, j->user) == 0)
-        return true;
-    api_problem(call, 403, "job %s belongs to %s: this needs the role operator", j->id, j->user);
-    return false;
-}
-
 void jobs_stop(struct call *call)
 {
     char reason[128];
-    struct job *j = api_job(call);
-    if (!j || !may_change(call, j))
+    struct job *j = api_own_job(call, "stop");
+    if (!j)
         return;
     (void)snprintf(reason, sizeof(reason), "stopped by %s", call->who.user);
     cluster_job_stop(call->api->cluster, j, call->who.user, reason);
@@ -266,8 +256,8 @@ void jobs_stop(struct call *call)
 void jobs_delete(struct call *call)
 {
     struct err e = {""};
-    struct job *j = api_job(call);
-    if (!j || !may_change(call, j))
+    struct job *j = api_own_job(call, "delete");
+    if (!j)
         return;
     json_t *body = json_object();
     json_put_str(body, "id", j->id);
@@ -283,7 +273,7 @@ void jobs_delete(struct call *call)
 
 void jobs_tasks(struct call *call)
 {
-    struct job *j = api_job(call);
+    struct job *j = api_own_job(call, "see the tasks of");
     int limit = j ? api_limit(call) : -1;
     if (limit < 0)
         return;
@@ -349,7 +339,7 @@ void jobs_explain(struct call *call)
 {
     struct plan_explanation x = {0};
     struct cluster *c = call->api->cluster;
-    struct job *j = api_job(call);
+    struct job *j = api_own_job(call, "explain");
     if (!j)
         return;
     int r = cluster_job_explain(c, j, &x);

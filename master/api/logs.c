@@ -28,6 +28,7 @@ struct log_source { // one task
 struct log_stream {
     struct http_request *req;
     struct api *api;
+    struct principal who;
     char job[ID_BYTES];
     unsigned channels;
     int64_t tail;
@@ -91,6 +92,15 @@ void logs_release(struct api *a)
 {
     while (a->log_streams)
         stream_end(a->log_streams);
+}
+
+void logs_recheck(struct api *a)
+{
+    struct log_stream *l, *next;
+    DL_FOREACH_SAFE (a->log_streams, l, next) {
+        if (!api_still_valid(a, &l->who))
+            stream_end(l);
+    }
 }
 
 // --- reading ---
@@ -227,8 +237,12 @@ static void pump(struct log_stream *l)
 static void on_later(uv_timer_t *timer)
 {
     struct log_stream *l = container_of(timer, struct log_stream, later);
-    if (!l->closed)
+    if (l->closed)
+        return;
+    if (api_still_valid(l->api, &l->who)) // the token may have expired meanwhile
         pump(l);
+    else
+        stream_end(l);
 }
 
 static void on_drained(struct http_request *req, void *userdata)
@@ -320,7 +334,7 @@ static void start(struct call *call, struct log_stream *l)
 void logs_get(struct call *call)
 {
     long index = -1;
-    struct job *j = api_job(call);
+    struct job *j = api_own_job(call, "see the logs of");
     struct log_stream *l = j ? calloc(1, sizeof(*l)) : NULL;
     if (!l) {
         if (j)
@@ -329,6 +343,7 @@ void logs_get(struct call *call)
     }
     l->req = call->req;
     l->api = call->api;
+    l->who = call->who;
     memcpy(l->job, j->id, sizeof(l->job));
     if (!read_options(call, l, &index) || !select_sources(call, l, j, index) ||
         uv_timer_init(call->api->settings.loop, &l->later) < 0) {

@@ -4,11 +4,12 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "master/api/api.h"
+#include "master/api/audit.h"
 #include "master/api/idempotency.h"
+#include "master/api/local_user.h"
 #include "master/api/router.h"
 #include "master/api/tokens.h"
 
-#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -95,16 +96,15 @@ const struct route *router_find(const struct route *routes, const char *method, 
     return NULL;
 }
 
-static void local_principal(const struct http_peer *peer, struct principal *who)
+static bool local_principal(const struct api *a, const struct http_peer *peer,
+                            struct principal *who)
 {
-    const struct passwd *pw = getpwuid(peer->uid);
+    who->local = true;
+    if (!local_user_allowed(a->settings.socket_group, peer->uid, peer->gid, who->user))
+        return false;
     who->role = ROLE_ADMIN;
     who->rights = RIGHTS_ALL;
-    who->local = true;
-    if (pw)
-        (void)snprintf(who->user, sizeof(who->user), "%s", pw->pw_name);
-    else
-        (void)snprintf(who->user, sizeof(who->user), "uid-%u", (unsigned)peer->uid);
+    return true;
 }
 
 // False when the caller proved nothing.
@@ -115,13 +115,11 @@ static bool authenticate(struct call *call)
     if (header)
         return strncasecmp(header, "Bearer ", 7) == 0 &&
                tokens_check(call->api->tokens, header + 7, &call->who);
-    if (peer->local) {
-        local_principal(peer, &call->who);
-        return true;
-    }
+    if (peer->local)
+        return local_principal(call->api, peer, &call->who);
     if (peer->has_cert) {
         call->who.node = cluster_node_by_id(call->api->cluster, peer->cert_cn);
-        call->who.role = ROLE_NODE;
+        call->who.role = call->who.node ? ROLE_NODE : ROLE_OPEN;
         return call->who.node != NULL;
     }
     return false;
@@ -145,6 +143,12 @@ static unsigned lacking(const struct call *call)
 static bool store_usable(struct call *call)
 {
     const char *reason = "";
+    if (call->route->flags & (ROUTE_MUTATES | ROUTE_AUDITED) && !audit_usable(call->api->audit)) {
+        api_problem(call, 503,
+                    "the audit can't be written, so no change is accepted: see the log "
+                    "of the master and the space on its disk");
+        return false;
+    }
     if (!(call->route->flags & ROUTE_MUTATES) || store_ok(call->api->store, &reason))
         return true;
     api_problem(
@@ -163,7 +167,12 @@ static bool admit(struct call *call)
                               sizeof(allow));
     if (call->route && call->route->role == ROLE_OPEN)
         return true;
-    if (!authenticate(call)) {
+    if (!authenticate(call) && call->who.local) {
+        api_problem(call, 403,
+                    "%s may not administrate through the socket: that takes root, the master's own "
+                    "user, or the group of the socket; use a token instead",
+                    call->who.user);
+    } else if (call->who.role == ROLE_OPEN) {
         api_problem(call, 401,
                     "a bearer token is needed (Authorization: Bearer ...), and the one given, if "
                     "any, is not valid");
@@ -211,6 +220,8 @@ static void begin(struct http_request *req, void *userdata)
     }
     call->api = userdata;
     call->req = req;
+    if (id_new('r', call->request_id) == 0)
+        http_respond_header(req, "X-Request-Id", call->request_id);
     if (!admit(call)) {
         free(call);
         return;

@@ -33,10 +33,18 @@ const struct route api_routes[] = {
 
     {"GET", "/v1/events", ROLE_VIEWER, 0, events_get, 0},
 
-    {"POST", "/v1/tokens", ROLE_ADMIN, ROUTE_MUTATES, access_token_create, 4 * KiB},
-    {"GET", "/v1/tokens", ROLE_ADMIN, 0, access_token_list, 0},
-    {"DELETE", "/v1/tokens/{t}", ROLE_ADMIN, ROUTE_MUTATES, access_token_revoke, 4 * KiB},
+    {"GET", "/v1/whoami", ROLE_VIEWER, 0, users_whoami, 0},
+    {"GET", "/v1/users", ROLE_VIEWER, 0, users_list, 0},
+    {"POST", "/v1/users", ROLE_ADMIN, ROUTE_MUTATES, users_create, 4 * KiB},
+    {"GET", "/v1/users/{u}", ROLE_VIEWER, 0, users_show, 0},
+    {"PATCH", "/v1/users/{u}", ROLE_ADMIN, ROUTE_MUTATES, users_change, 4 * KiB},
+    {"DELETE", "/v1/users/{u}", ROLE_ADMIN, ROUTE_MUTATES, users_delete, 4 * KiB},
+    {"POST", "/v1/tokens", ROLE_USER, ROUTE_MUTATES, access_token_create, 4 * KiB},
+    {"GET", "/v1/tokens", ROLE_VIEWER, 0, access_token_list, 0},
+    {"DELETE", "/v1/tokens/{t}", ROLE_VIEWER, ROUTE_MUTATES, access_token_revoke, 4 * KiB},
     {"POST", "/v1/join-tokens", ROLE_ADMIN, ROUTE_MUTATES, access_join_token_create, 4 * KiB},
+
+    {"GET", "/v1/audit", ROLE_ADMIN, 0, audit_get, 0},
 
     {"GET", "/v1/data/", ROLE_VIEWER, 0, data_list, 0},
     {"GET", "/v1/data/{path...}", ROLE_VIEWER, 0, data_get, 0},

@@ -13,6 +13,9 @@
 #include <string.h>
 
 #define SECRET_CHARS 52 // 5 bits each
+#define USED_EVERY_MS 60000
+#define PER_USER_MAX 1000
+#define KEEP_EXPIRED_MS (INT64_C(30) * 86400000) // to be seen in the list
 
 struct token {
     char id[ID_BYTES];
@@ -22,6 +25,7 @@ struct token {
     enum role role;
     char hash[65];
     int64_t created_ms, expires_ms;
+    int64_t used_ms;   // last use, as recorded: at most a minute behind
     int64_t uses_left; // join tokens
     bool approved;     // join tokens
     UT_hash_handle hh;
@@ -68,6 +72,7 @@ static void store(struct tokens *t, const struct token *x)
     json_put_str(j, "hash", x->hash);
     json_put_time(j, "created_at", x->created_ms);
     json_put_time(j, "expires_at", x->expires_ms);
+    json_put_time(j, "used_at", x->used_ms);
     json_put_i64(j, "uses_left", x->uses_left);
     json_put_bool(j, "approved", x->approved);
     record_key(x, key, sizeof(key));
@@ -104,6 +109,7 @@ int tokens_load(struct tokens *t, const char *key, const char *json, size_t len,
         x->role = join ? ROLE_NODE : ROLE_VIEWER; // an unknown role gets the least
     x->created_ms = json_opt_time(j, "created_at");
     x->expires_ms = json_opt_time(j, "expires_at");
+    x->used_ms = json_opt_time(j, "used_at");
     x->uses_left = json_opt_i64(j, "uses_left", 0);
     x->approved = json_opt_bool(j, "approved", false);
     HASH_ADD_STR(t->all, id, x);
@@ -135,9 +141,19 @@ static struct token *find(const struct tokens *t, const char *id_text, bool join
     return x && x->join == join ? x : NULL;
 }
 
+// Recorded once a minute at most, with the batch of this turn.
+static void used(struct tokens *t, struct token *x)
+{
+    int64_t now = clock_real_ms();
+    if (now >= x->used_ms && now - x->used_ms < USED_EVERY_MS)
+        return;
+    x->used_ms = now;
+    store(t, x);
+}
+
 bool tokens_check(struct tokens *t, const char *text, struct principal *ret)
 {
-    const struct token *x = strncmp(text, "mtok_", 5) == 0 ? find(t, text + 5, false) : NULL;
+    struct token *x = strncmp(text, "mtok_", 5) == 0 ? find(t, text + 5, false) : NULL;
     if (!x || expired(x) || !secret_matches(x, text))
         return false;
     const struct user *u = cluster_user_find(t->cluster, x->user);
@@ -147,6 +163,7 @@ bool tokens_check(struct tokens *t, const char *text, struct principal *ret)
     ret->rights = ret->role < ROLE_USER ? 0 : user_rights(u);
     memcpy(ret->user, x->user, sizeof(ret->user));
     memcpy(ret->token_id, x->id, sizeof(ret->token_id));
+    used(t, x);
     return true;
 }
 
@@ -164,11 +181,30 @@ static int finish(struct tokens *t, struct token *x, const char *text, int64_t t
     return 0;
 }
 
+// Drops the user's long expired ones. How many are left.
+static unsigned tidy(struct tokens *t, const char *user)
+{
+    unsigned n = 0;
+    int64_t now = clock_real_ms();
+    struct token *x, *tmp;
+    HASH_ITER (hh, t->all, x, tmp) {
+        if (x->join || strcmp(x->user, user) != 0)
+            continue;
+        if (x->expires_ms && now - x->expires_ms > KEEP_EXPIRED_MS)
+            forget(t, x);
+        else
+            n++;
+    }
+    return n;
+}
+
 int tokens_create(struct tokens *t, const char *user, enum role role, const char *name,
                   int64_t ttl_ms, char ret_text[TOKEN_TEXT_BYTES], char ret_id[ID_BYTES],
                   struct err *e)
 {
     char secret[SECRET_CHARS + 1];
+    if (tidy(t, user) >= PER_USER_MAX)
+        return err_set(e, -EBUSY, "%s has %d tokens: revoke some", user, PER_USER_MAX);
     struct token *x = calloc(1, sizeof(*x));
     if (!x)
         return err_set(e, -ENOMEM, "out of memory");
@@ -222,21 +258,51 @@ int tokens_revoke(struct tokens *t, const char *id)
     return 0;
 }
 
-json_t *tokens_list(const struct tokens *t)
+static json_t *view(const struct token *x)
+{
+    json_t *j = json_object();
+    json_put_str(j, "id", x->id);
+    json_put_str(j, "name", x->name);
+    json_put_str(j, "user", x->user);
+    json_put_str(j, "role", role_to_string(x->role));
+    json_put_time(j, "created_at", x->created_ms);
+    json_put_time(j, "expires_at", x->expires_ms);
+    json_put_time(j, "used_at", x->used_ms);
+    json_put_bool(j, "expired", expired(x));
+    return j;
+}
+
+static const struct token *by_id(const struct tokens *t, const char *id)
+{
+    struct token *x = NULL;
+    HASH_FIND_STR(t->all, id, x);
+    return x && !x->join ? x : NULL;
+}
+
+json_t *tokens_view(const struct tokens *t, const char *id)
+{
+    const struct token *x = by_id(t, id);
+    return x ? view(x) : json_null();
+}
+
+const char *tokens_user(const struct tokens *t, const char *id)
+{
+    const struct token *x = by_id(t, id);
+    return x ? x->user : NULL;
+}
+
+bool tokens_valid(const struct tokens *t, const char *id)
+{
+    const struct token *x = by_id(t, id);
+    return x && !expired(x);
+}
+
+json_t *tokens_list(const struct tokens *t, const char *user)
 {
     json_t *list = json_array();
-    for (const struct token *x = t->all; x; x = x->hh.next) {
-        if (x->join)
-            continue;
-        json_t *j = json_object();
-        json_put_str(j, "id", x->id);
-        json_put_str(j, "name", x->name);
-        json_put_str(j, "user", x->user);
-        json_put_str(j, "role", role_to_string(x->role));
-        json_put_time(j, "created_at", x->created_ms);
-        json_put_time(j, "expires_at", x->expires_ms);
-        (void)json_array_append_new(list, j);
-    }
+    for (const struct token *x = t->all; x; x = x->hh.next)
+        if (!x->join && (!user || strcmp(x->user, user) == 0))
+            (void)json_array_append_new(list, view(x));
     return list;
 }
 

@@ -15,7 +15,7 @@ int tokens_load(struct tokens *t, const char *key, const char *json, size_t len,
 // Constant-time on the secret. Fills role (never above the user's), rights, user and token id.
 // False as well when the user is unknown or disabled.
 bool tokens_check(struct tokens *t, const char *text, struct principal *ret);
-// A new token of `user`; the text goes into ret_text once.
+// A new token of `user`; the text goes into ret_text once. ttl_ms 0 = for ever. -EBUSY: too many.
 int tokens_create(struct tokens *t, const char *user, enum role role, const char *name,
                   int64_t ttl_ms, char ret_text[TOKEN_TEXT_BYTES], char ret_id[ID_BYTES],
                   struct err *e) WARN_UNUSED;
@@ -25,7 +25,11 @@ void tokens_revoke_user(struct tokens *t, const char *user);
 // gets one, with the highest role of his tokens.
 int tokens_adopt(struct tokens *t, struct err *e) WARN_UNUSED;
 int tokens_revoke(struct tokens *t, const char *id) WARN_UNUSED; // -ENOENT
-json_t *tokens_list(const struct tokens *t);                     // without secrets
+// Without secrets; user NULL = everybody's.
+json_t *tokens_list(const struct tokens *t, const char *user);
+json_t *tokens_view(const struct tokens *t, const char *id);     // JSON null when there is none
+const char *tokens_user(const struct tokens *t, const char *id); // NULL when there is none
+bool tokens_valid(const struct tokens *t, const char *id);       // there is one, not expired
 
 // "mjoin_<ca fingerprint>_<secret>".
 int tokens_join_create(struct tokens *t, const char *ca_fingerprint, int64_t uses, int64_t ttl_ms,

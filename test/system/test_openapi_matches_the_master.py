@@ -10,7 +10,7 @@ from meadow_cluster import ROOT, job
 
 pytestmark = pytest.mark.fast
 DOC = yaml.safe_load((ROOT / "proto" / "openapi.yaml").read_text())
-METHODS = ("get", "post", "put", "delete")
+METHODS = ("get", "post", "put", "patch", "delete")
 OPERATIONS = [(m, p, DOC["paths"][p][m]) for p in DOC["paths"] for m in METHODS if m in DOC["paths"][p]]
 
 
@@ -76,7 +76,8 @@ def known(cluster):
     cluster.wait(extra)
     assert cluster.api("PUT", "/v1/data/some/file", b"bytes").status == 201
     token = cluster.api("POST", "/v1/tokens", {"user": "x"}).json["id"]
-    return {"job": done, "waiting": waiting, "delete": extra, "node": "node-1", "token": token, "path": "some/file", "attempt": "anone"}
+    assert cluster.api("POST", "/v1/users", {"name": "somebody"}).status == 201
+    return {"user": "somebody", "job": done, "waiting": waiting, "delete": extra, "node": "node-1", "token": token, "path": "some/file", "attempt": "anone"}
 
 
 @pytest.mark.parametrize("method,path,op", OPERATIONS, ids=[op["operationId"] for _, _, op in OPERATIONS])
@@ -91,9 +92,11 @@ def test_operation_answers_as_described(cluster, known, method, path, op):
     body, headers = None, {}
     if name in ("jobs_submit", "jobs_validate"):
         body = job("true", name="from-the-description")
+    elif name == "users_create":
+        body = {"name": "newcomer", "role": "viewer"}
     elif name == "data_put":
         body = b"new bytes"
-    elif method == "post":
+    elif method in ("post", "patch"):
         body = {}
     answer = cluster.api(method.upper(), url, body, headers=headers)
     if "nodeCertificate" in json.dumps(op.get("security", [])):
