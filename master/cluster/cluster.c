@@ -33,6 +33,7 @@ void node_dirty(struct cluster *c, struct node *n)
         n->dirty_next = c->dirty_nodes;
         c->dirty_nodes = n;
     }
+    scheduler_node_stale(c, n);
     mark(c);
 }
 
@@ -66,10 +67,8 @@ void node_changed(struct cluster *c, struct node *n)
     mark(c);
 }
 
-void want_schedule(struct cluster *c, bool capacity_grew)
+void want_schedule(struct cluster *c)
 {
-    c->schedule = true;
-    c->capacity_grew |= capacity_grew;
     mark(c);
 }
 
@@ -185,11 +184,7 @@ static void capture_publication(struct cluster *c)
 void cluster_collect(void *userdata)
 {
     struct cluster *c = userdata;
-    if (c->schedule) {
-        bool grew = c->capacity_grew;
-        c->schedule = c->capacity_grew = false;
-        scheduler_run(c, grew);
-    }
+    bool more = scheduler_run(c);
     // The store may cut a large batch: answers kept for repeats come after what they tell of, so
     // that none can survive a crash without it.
     collect_nodes(c);
@@ -198,6 +193,8 @@ void cluster_collect(void *userdata)
     event_collect(c);
     capture_publication(c);
     c->marked = false;
+    if (more)
+        want_schedule(c);
 }
 
 static void publish(int result, void *userdata)
@@ -263,7 +260,8 @@ struct cluster *cluster_new(const struct cluster_options *o)
     c->name = strdup(o->name);
     c->events = calloc(CLUSTER_EVENTS_KEPT, sizeof(*c->events));
     c->first_event = 1;
-    if (!c->id || !c->name || !c->events) {
+    c->scheduler = scheduler_new();
+    if (!c->scheduler || !c->id || !c->name || !c->events) {
         cluster_free(c);
         return NULL;
     }
@@ -337,7 +335,7 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
         job_refresh(c, j);
     }
     task_timers(c);
-    want_schedule(c, true);
+    want_schedule(c);
     return 0;
 }
 
@@ -353,6 +351,7 @@ void cluster_free(struct cluster *c)
     if (!c)
         return;
     struct job *j, *j_next;
+    scheduler_free(c->scheduler); // it points into jobs
     for (j = c->dirty_jobs; j; j = j_next) { // deleted ones are in no other list
         j_next = j->dirty_next;
         if (j->deleted)

@@ -51,8 +51,7 @@ struct cluster {
     int64_t publishing_event;
     bool marked; // something since the last collect
 
-    bool schedule;      // something that the scheduler should look at
-    bool capacity_grew; // jobs tried before are worth another look
+    struct scheduler *scheduler;
 
     struct event **events; // ring of kept events, by id
     bool events_loaded;
@@ -78,7 +77,8 @@ void node_dirty(struct cluster *c, struct node *n);
 void job_dirty(struct cluster *c, struct job *j);
 void task_dirty(struct cluster *c, struct task *t);
 void node_changed(struct cluster *c, struct node *n); // its generation grew
-void want_schedule(struct cluster *c, bool capacity_grew);
+// Something that the scheduler should look at changed.
+void want_schedule(struct cluster *c);
 // Once per sync interval: after a burst that is over, free memory goes back to the system.
 void give_back_memory(struct cluster *c);
 
@@ -97,7 +97,7 @@ void event_free_all(struct cluster *c);
 // node.c, node_record.c
 void node_set_state(struct cluster *c, struct node *n, enum node_state s, const char *reason);
 void node_refresh_state(struct cluster *c, struct node *n);
-void node_reserve(struct node *n, struct task *t);
+void node_reserve(struct cluster *c, struct node *n, struct task *t);
 void node_release(struct cluster *c, struct task *t);
 int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *e) WARN_UNUSED;
 char *node_to_record(const struct node *n);
@@ -123,6 +123,7 @@ void job_refresh(struct cluster *c, struct job *j);
 void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const char *user,
                    const char *reason);
 void job_queue_update(struct cluster *c, struct job *j);
+bool job_tried(const struct job *j); // the scheduler looked at it, and it found no place
 char *job_to_record(const struct job *j);
 int job_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 

@@ -2,6 +2,7 @@
 // Jobs: submitting, finding, stopping, deleting, and the state that follows from the tasks.
 #include "common/clock.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/scheduler/scheduler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +102,7 @@ void job_link(struct cluster *c, struct job *j)
 static void job_unlink(struct cluster *c, struct job *j)
 {
     struct job_names *names = names_of(c, j->name, false);
+    scheduler_job_gone(c, j);
     HASH_DEL(c->jobs, j);
     DL_DELETE(c->oldest, j);
     c->newest = c->oldest ? c->oldest->prev : NULL;
@@ -138,6 +140,7 @@ static void set_state(struct cluster *c, struct job *j, enum job_state s, const 
 
 void job_queue_update(struct cluster *c, struct job *j)
 {
+    scheduler_job_stale(c, j);
     bool wanted =
         j->totals[TASK_PENDING] > 0 && !over(j->state) && j->state != JOB_STOPPING && !j->deleted;
     if (wanted == j->queued)
@@ -237,7 +240,7 @@ int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *use
     job_queue_update(c, j);
     event_emit(c, &(struct event_fields){
                       .type = "job.submitted", .object = "job", .job = j, .user = user});
-    want_schedule(c, false);
+    want_schedule(c);
     *ret = j;
     return 0;
 }

@@ -74,7 +74,7 @@ static const char *shown_reason(const struct job *j)
 {
     if (j->reason[0])
         return j->reason;
-    if (j->state == JOB_PENDING && j->tried)
+    if (j->state == JOB_PENDING && job_tried(j))
         return "waits for resources";
     return NULL;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/id.h"
+#include "master/scheduler/queue.h"
 #include "proto/attempt.h"
 #include "proto/job_spec.h"
 #include "proto/sync.h"
@@ -114,7 +115,10 @@ struct job {
     int *first;                    // per component: index of its first task
     int (*counts)[TASK_STATE_MAX]; // per component: tasks in each state
     int totals[TASK_STATE_MAX];
-    bool tried; // the scheduler looked at it since capacity last grew
+    struct plan_entry entry; // in the scheduler's queue
+    int n_held;              // tasks that hold a node
+    bool plan_stale;         // to be queued anew
+    struct job *stale_prev, *stale_next;
     bool dirty, deleted;
     struct job *dirty_next;
     struct job *prev, *next;             // all jobs, oldest first
@@ -158,6 +162,8 @@ struct node {
     uint64_t *ports_taken; // (port_count + 63) / 64 words
     int tasks;             // attempts that hold resources
     bool docker;           // runtime
+    uint32_t plan_slot;    // its place among the scheduler's nodes
+    bool plan_stale;       // what the scheduler keeps of it is out of date
     int64_t joined_ms;
     // live only (not stored)
     char instance[INSTANCE_BYTES]; // "" = none since this master started

@@ -2,6 +2,7 @@
 // Nodes: joining, states, and what is reserved on them. A node is its key; its name is what people
 // see.
 #include "master/cluster/cluster_internal.h"
+#include "master/scheduler/scheduler.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -20,6 +21,7 @@ struct node *node_new(struct cluster *c, const char *id, const char *name)
     n->labels = json_object();
     n->state = NODE_PENDING;
     n->wants_inventory = true;
+    scheduler_nodes_moved(c);
     HASH_ADD_STR(c->nodes, id, n);
     HASH_ADD(hh_name, c->nodes_by_name, name, strlen(n->name), n);
     return n;
@@ -106,7 +108,7 @@ void node_set_state(struct cluster *c, struct node *n, enum node_state s, const 
     (void)snprintf(type, sizeof(type), "node.%s", node_state_to_string(s));
     event_emit(c,
                &(struct event_fields){.type = type, .object = "node", .node = n, .reason = reason});
-    want_schedule(c, s == NODE_READY);
+    want_schedule(c);
 }
 
 void node_refresh_state(struct cluster *c, struct node *n)
@@ -133,7 +135,7 @@ void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining,
                                          .node = n,
                                          .reason = reason,
                                          .user = user});
-    want_schedule(c, !draining);
+    want_schedule(c);
 }
 
 // --- what is reserved ---
@@ -151,7 +153,7 @@ static void ports_mark(struct node *n, const struct task *t, bool taken)
     }
 }
 
-void node_reserve(struct node *n, struct task *t)
+void node_reserve(struct cluster *c, struct node *n, struct task *t)
 {
     n->reserved.cpu_milli += t->granted.cpu_milli;
     n->reserved.memory += t->granted.memory;
@@ -160,6 +162,8 @@ void node_reserve(struct node *n, struct task *t)
     n->tasks++;
     ports_mark(n, t, true);
     t->holds_node = true;
+    scheduler_node_stale(c, n);
+    scheduler_task_held(c, t, 1);
 }
 
 void node_release(struct cluster *c, struct task *t)
@@ -174,7 +178,9 @@ void node_release(struct cluster *c, struct task *t)
     n->gpus_taken &= ~t->gpus;
     n->tasks--;
     ports_mark(n, t, false);
-    want_schedule(c, true);
+    scheduler_node_stale(c, n);
+    scheduler_task_held(c, t, -1);
+    want_schedule(c);
 }
 
 // The port range may change with the agent's configuration: the bitmap is rebuilt from the tasks.
@@ -213,8 +219,6 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
         return err_set(e, -EPROTO, "node: ports out of range");
     if (take_ports(n, (uint16_t)first, (uint16_t)count) < 0)
         return err_set(e, -ENOMEM, "out of memory");
-    bool grew = total.cpu_milli > n->total.cpu_milli || total.memory > n->total.memory ||
-                total.gpu > n->total.gpu;
     bool same = n->info && json_equal(n->info, info);
     n->total = total;
     n->n_gpus = (int)total.gpu;
@@ -225,9 +229,8 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
     json_decref(n->info);
     n->info = json_incref(info);
     n->info_told = true;
+    scheduler_node_stale(c, n);
     if (!same)
         node_dirty(c, n);
-    if (grew)
-        want_schedule(c, true);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/cluster/restart.h"
+#include "master/scheduler/scheduler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -112,8 +113,8 @@ void task_timer_fired(struct cluster *c)
     while (c->backoff && due(c->backoff) <= now) {
         struct task *t = c->backoff;
         task_wait_remove(c, t);
-        want_schedule(c, false);
-        t->job->tried = false;
+        want_schedule(c);
+        scheduler_job_stale(c, t->job);
     }
     while (c->late && due(c->late) <= now) {
         struct task *t = c->late;
@@ -161,7 +162,7 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
     t->status = (struct attempt_status){0};
     memcpy(t->status.id, id, sizeof(id));
     t->assigned_ms = clock_real_ms();
-    node_reserve(n, t);
+    node_reserve(c, n, t);
     if (!assignment_add(c, n, t))
         log_error("cluster", "out of memory: attempt %s reaches its node late", id);
     task_set_state(c, t, TASK_ASSIGNED, "");
@@ -204,12 +205,11 @@ static void again(struct cluster *c, struct node *n, struct task *t,
     reason[REASON_BYTES - 1] = '\0';
     t->not_before_boot_ms = d->delay_ms > 0 ? clock_boot_ms() + d->delay_ms : 0;
     task_set_state(c, t, TASK_PENDING, reason);
-    t->job->tried = false;
     if (d->delay_ms > 0) {
         t->in_backoff = true;
         wait_add(c, t);
     } else {
-        want_schedule(c, false);
+        want_schedule(c);
     }
 }
 

@@ -86,7 +86,7 @@ static void relink(struct cluster *c, struct task *t, bool held, bool late)
     if (!t->node)
         return;
     if (held)
-        node_reserve(t->node, t);
+        node_reserve(c, t->node, t);
     struct assignment *a = held || late ? assignment_add(c, t->node, t) : NULL;
     if (a && (t->state == TASK_STOPPING || t->job->state == JOB_STOPPING))
         a->desired = DESIRED_STOP;

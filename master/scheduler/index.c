@@ -49,16 +49,26 @@ void plan_index_free(struct plan_index *x)
     free(x->job_tasks);
     free(x->rank_of);
     free(x->node_at);
+    free(x->order);
+    free(x->cursors);
     free(x);
 }
 
-void plan_index_touch(struct plan_index *x, size_t node)
+static bool has_more(const struct plan_view *now, const struct plan_view *before)
 {
-    count(x, &x->views[node], -1);
+    return now->cpu > before->cpu || now->memory > before->memory || now->gpus > before->gpus ||
+           now->ports > before->ports || (now->flags & ~before->flags);
+}
+
+bool plan_index_touch(struct plan_index *x, size_t node)
+{
+    struct plan_view before = x->views[node];
+    count(x, &before, -1);
     x->views[node] = plan_view_of(&x->nodes[node]);
     count(x, &x->views[node], 1);
     for (size_t i = 0; i < x->n_live; i++)
         node_tree_mark(x->live[i], x->rank_of[node]);
+    return has_more(&x->views[node], &before);
 }
 
 // --- trees ---

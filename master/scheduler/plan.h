@@ -76,7 +76,8 @@ int plan_run(struct plan_node *nodes, size_t n_nodes, struct plan_job **jobs,
 struct plan_index;
 int plan_index_new(struct plan_node *nodes, size_t n_nodes,
                    struct plan_index **ret) WARN_UNUSED; // -ENOMEM
-void plan_index_touch(struct plan_index *x, size_t node);
+// Whether something may fit there now that did not before.
+bool plan_index_touch(struct plan_index *x, size_t node);
 int plan_index_run(struct plan_index *x, struct plan_job **jobs,
                    size_t n_jobs) WARN_UNUSED; // -ENOMEM
 void plan_index_free(struct plan_index *x);    // NULL is fine

@@ -63,6 +63,11 @@ struct plan_key {
     int64_t lo;
 };
 
+struct plan_order {
+    int64_t size;
+    uint32_t task;
+};
+
 struct plan_index {
     struct plan_node *nodes; // borrowed
     size_t n;
@@ -75,6 +80,10 @@ struct plan_index {
     struct node_tree *live[ALLOC_MAX * METRIC_MAX];
     size_t n_live;
     size_t asked[ALLOC_MAX][METRIC_MAX]; // tasks that looked for a place this way
+    // Of the job under way:
+    struct plan_order *order;
+    uint16_t *cursors; // the port cursors from before each grant, in the same order
+    size_t scratch;    // room in both
 };
 
 int64_t plan_metric_free(const struct plan_view *v, enum alloc_metric metric);
@@ -104,10 +113,22 @@ int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metri
 
 // --- order.c ---
 
-struct plan_order {
-    int64_t size;
-    uint32_t task;
-};
 // Largest first; equal ones as they stand in the job.
 void plan_order_tasks(const struct plan_index *x, const struct plan_job *job,
                       struct plan_order *ret);
+
+// --- plan.c: one job at a time ---
+
+// Needs that found no node while nothing of their job was placed. While no room is added, whatever
+// needs as much or more need not look again; this keeps a long queue of jobs that wait for the same
+// thing cheap. A few are enough.
+#define PLAN_REFUSALS_MAX 16
+struct plan_refusals {
+    struct plan_need needs[PLAN_REFUSALS_MAX];
+    size_t n;
+};
+bool plan_was_refused(const struct plan_refusals *r, const struct plan_need *need);
+// Places the job (job->placed) or leaves no trace of it. -ENOMEM.
+int plan_try(struct plan_index *x, struct plan_refusals *r, struct plan_job *job) WARN_UNUSED;
+// Takes the placement of the job that was tried last back.
+void plan_untry(struct plan_index *x, struct plan_job *job);

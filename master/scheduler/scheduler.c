@@ -1,82 +1,99 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes a snapshot of nodes and waiting jobs, lets the plan decide, and applies the placements as
-// cluster verbs.
+// Keeps the plan's nodes and queue in step with the cluster, lets the plan decide, and applies the
+// placements as cluster verbs.
 #include "master/scheduler/scheduler.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
-#include "master/scheduler/plan.h"
+#include "master/scheduler/scheduler_nodes.h"
+#include "master/scheduler/queue.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
-struct snapshot {
-    struct plan_node *nodes;
-    struct node **node_of; // same order
-    size_t n_nodes;
-    char (*why)[REASON_BYTES]; // texts of `ineligible`
+#define BUDGET_MS 10
+
+struct scheduler {
+    struct kept kept;
+    struct plan_queue *queue;
+    struct job *stale; // to be queued anew
 };
 
-static void snapshot_free(struct snapshot *s)
+struct scheduler *scheduler_new(void)
 {
-    free(s->nodes);
-    free(s->node_of);
-    free(s->why);
-}
-#define cleanup_snapshot __attribute__((__cleanup__(snapshot_free)))
-
-// NULL = it may get work.
-static const char *ineligible(const struct node *n, char *text)
-{
-    if (!n->approved)
-        return "not approved";
-    if (n->state != NODE_READY) {
-        (void)snprintf(text, REASON_BYTES, "%s%s%.200s", node_state_to_string(n->state),
-                       n->reason[0] ? ": " : "", n->reason);
-        return text;
+    struct scheduler *s = calloc(1, sizeof(*s));
+    if (!s)
+        return NULL;
+    s->kept.moved = true;
+    s->queue = plan_queue_new();
+    if (!s->queue) {
+        free(s);
+        return NULL;
     }
-    return n->draining ? "draining" : NULL;
+    return s;
 }
 
-static uint64_t gpus_free(const struct node *n)
+void scheduler_free(struct scheduler *s)
 {
-    uint64_t all = n->n_gpus >= 64 ? UINT64_MAX : (UINT64_C(1) << n->n_gpus) - 1;
-    return all & ~n->gpus_taken;
+    if (!s)
+        return;
+    kept_free(&s->kept);
+    plan_queue_free(s->queue);
+    free(s);
 }
 
-static int snapshot_take(struct cluster *c, struct snapshot *s)
+void scheduler_nodes_moved(struct cluster *c)
 {
-    size_t n = HASH_CNT(hh, c->nodes);
-    s->nodes = calloc(n + 1, sizeof(*s->nodes));
-    s->node_of = calloc(n + 1, sizeof(*s->node_of));
-    s->why = calloc(n + 1, sizeof(*s->why));
-    if (!s->nodes || !s->node_of || !s->why)
-        return -ENOMEM;
-    for (struct node *x = c->nodes; x; x = x->hh.next) {
-        size_t i = s->n_nodes++;
-        s->node_of[i] = x;
-        s->nodes[i] = (struct plan_node){
-            .name = x->name,
-            .ineligible = ineligible(x, s->why[i]),
-            .runtime = x->docker ? PLAN_RUNTIME_DOCKER : PLAN_RUNTIME_PROCESS,
-            .total = x->total,
-            .free = {x->total.cpu_milli - x->reserved.cpu_milli,
-                     x->total.memory - x->reserved.memory, x->total.gpu - x->reserved.gpu},
-            .gpus_free = gpus_free(x),
-            .ports = {x->port_first, x->port_count, x->port_cursor, x->ports_taken},
-            .tasks = x->tasks,
-        };
-    }
-    return 0;
+    c->scheduler->kept.moved = true;
 }
+
+void scheduler_node_stale(struct cluster *c, struct node *n)
+{
+    kept_stale(&c->scheduler->kept, n);
+}
+
+void scheduler_job_stale(struct cluster *c, struct job *j)
+{
+    if (j->plan_stale || j->deleted)
+        return;
+    j->plan_stale = true;
+    DL_APPEND2(c->scheduler->stale, j, stale_prev, stale_next);
+}
+
+static void stale_remove(struct scheduler *s, struct job *j)
+{
+    if (j->plan_stale)
+        DL_DELETE2(s->stale, j, stale_prev, stale_next);
+    j->plan_stale = false;
+}
+
+void scheduler_job_gone(struct cluster *c, struct job *j)
+{
+    stale_remove(c->scheduler, j);
+    plan_queue_remove(c->scheduler->queue, &j->entry);
+}
+
+void scheduler_task_held(struct cluster *c, struct task *t, int sign)
+{
+    struct job *j = t->job;
+    bool was = j->n_held > 0;
+    j->n_held += sign;
+    bool is = j->n_held > 0;
+    if (plan_queue_hold(c->scheduler->queue, j->user, &t->granted, sign, is - was) < 0)
+        log_error("scheduler", "out of memory: what %s holds is counted wrongly", j->user);
+    if (is != was)
+        scheduler_job_stale(c, j);
+}
+
+// --- what waits ---
 
 static void fill_demand(const struct cluster *c, const struct task *t, struct plan_demand *d)
 {
     const struct job_component *k = task_component(t);
-    d->resources = component_resources(c, k);
+    *d = (struct plan_demand){.resources = component_resources(c, k)};
     d->cpu_all = k->cpu_all;
     d->memory_all = k->memory_all;
     d->gpu_all = k->gpu_all;
@@ -86,108 +103,137 @@ static void fill_demand(const struct cluster *c, const struct task *t, struct pl
     d->avoid = t->avoid_node[0] ? t->avoid_node : NULL;
 }
 
-struct waiting {
-    struct plan_job job;
-    struct job *of;
-    struct task **tasks; // same order as job.tasks
-};
-
-static void waiting_free(struct waiting *w)
+// Waits for a place now (not in backoff).
+static bool waits(const struct task *t)
 {
-    free(w->job.tasks);
-    free(w->tasks);
+    return t->state == TASK_PENDING && !t->in_backoff;
 }
 
-// The tasks of a job that wait for a place now (not in backoff).
-static int waiting_take(const struct cluster *c, struct job *j, struct waiting *w)
+// *ret: one demand per waiting task, malloc'd.
+static int demands_of(const struct cluster *c, const struct job *j, struct plan_demand **ret,
+                      size_t *ret_n)
 {
-    size_t n = (size_t)j->totals[TASK_PENDING];
-    *w = (struct waiting){.of = j};
-    w->job = (struct plan_job){.id = j->id,
-                               .priority = j->spec->priority,
-                               .order = j->order,
-                               .alloc = j->spec->alloc,
-                               .metric = j->spec->metric};
-    w->job.tasks = calloc(n + 1, sizeof(*w->job.tasks));
-    w->tasks = calloc(n + 1, sizeof(*w->tasks));
-    if (!w->job.tasks || !w->tasks) {
-        waiting_free(w);
+    struct plan_demand *d = calloc((size_t)j->totals[TASK_PENDING] + 1, sizeof(*d));
+    size_t n = 0;
+    if (!d)
         return -ENOMEM;
-    }
-    for (int i = 0; i < j->n_tasks; i++) {
-        struct task *t = &j->tasks[i];
-        if (t->state != TASK_PENDING || t->in_backoff)
-            continue;
-        fill_demand(c, t, &w->job.tasks[w->job.n_tasks].demand);
-        w->tasks[w->job.n_tasks++] = t;
+    for (int i = 0; i < j->n_tasks; i++)
+        if (waits(&j->tasks[i]))
+            fill_demand(c, &j->tasks[i], &d[n++]);
+    *ret = d;
+    *ret_n = n;
+    return 0;
+}
+
+static int requeue(struct cluster *c, struct job *j)
+{
+    struct plan_queue *q = c->scheduler->queue;
+    cleanup_free struct plan_demand *demands = NULL;
+    struct plan_shape shape = {.user = j->user,
+                               .priority = j->spec->priority,
+                               .alloc = j->spec->alloc,
+                               .metric = j->spec->metric,
+                               .started = j->n_held > 0};
+    plan_queue_remove(q, &j->entry);
+    if (!j->queued)
+        return 0;
+    int r = demands_of(c, j, &demands, &shape.n_demands);
+    if (r < 0 || shape.n_demands == 0)
+        return r;
+    shape.demands = demands;
+    j->entry.id = j->id;
+    j->entry.order = j->order;
+    return plan_queue_add(q, &j->entry, &shape);
+}
+
+// Brings nodes and queue up to date.
+static int sync_all(struct cluster *c)
+{
+    struct scheduler *s = c->scheduler;
+    bool grew;
+    int r = kept_refresh(&s->kept, c->nodes, &grew);
+    if (r < 0)
+        return r;
+    if (grew)
+        plan_queue_grew(s->queue);
+    while (s->stale) {
+        struct job *j = s->stale;
+        r = requeue(c, j);
+        if (r < 0)
+            return r;
+        stale_remove(s, j);
     }
     return 0;
 }
 
-static void apply(struct cluster *c, const struct snapshot *s, struct waiting *w)
+// --- the run ---
+
+struct turn {
+    struct cluster *c;
+    int64_t until_boot_ms;
+};
+
+static bool more(void *userdata)
 {
-    w->of->tried = true;
-    if (!w->job.placed)
-        return;
-    for (size_t i = 0; i < w->job.n_tasks; i++) {
-        const struct plan_task *p = &w->job.tasks[i];
-        task_place(c, w->tasks[i], s->node_of[p->node], &p->granted, p->gpus, p->port,
-                   p->demand.ports);
-    }
-    job_refresh(c, w->of);
+    const struct turn *t = userdata;
+    return clock_boot_ms() < t->until_boot_ms;
 }
 
-static void run(struct cluster *c, struct waiting *all, struct plan_job **jobs, size_t n)
+static void placed(struct plan_entry *e, const struct plan_task *tasks, size_t n, void *userdata)
 {
-    cleanup_snapshot struct snapshot s = {0};
-    if (snapshot_take(c, &s) < 0 || plan_run(s.nodes, s.n_nodes, jobs, n) < 0) {
-        log_error("scheduler", "out of memory: this turn places nothing");
-        return;
+    struct cluster *c = ((struct turn *)userdata)->c;
+    struct kept *k = &c->scheduler->kept;
+    struct job *j = container_of(e, struct job, entry);
+    size_t at = 0;
+    for (int i = 0; i < j->n_tasks && at < n; i++) {
+        if (!waits(&j->tasks[i]))
+            continue;
+        const struct plan_task *p = &tasks[at++];
+        struct node *node = k->node_of[p->node];
+        node->port_cursor = k->nodes[p->node].ports.cursor;
+        task_place(c, &j->tasks[i], node, &p->granted, p->gpus, p->port, p->demand.ports);
+        kept_stale(k, node);
     }
-    for (size_t i = 0; i < s.n_nodes; i++)
-        s.node_of[i]->port_cursor = s.nodes[i].ports.cursor;
-    for (size_t i = 0; i < n; i++)
-        apply(c, &s, &all[i]);
+    job_refresh(c, j);
 }
 
-void scheduler_run(struct cluster *c, bool capacity_grew)
+bool scheduler_run(struct cluster *c)
 {
-    size_t n = 0, count = 0;
-    struct job *j, *next;
-    for (j = c->queue; j; j = j->queue_next)
-        count++;
-    cleanup_free struct waiting *all = calloc(count + 1, sizeof(*all));
-    cleanup_free struct plan_job **jobs = calloc(count + 1, sizeof(*jobs));
-    if (!all || !jobs)
-        return;
-    for (j = c->queue; j; j = next) {
-        next = j->queue_next;
-        if (j->tried && !capacity_grew)
-            continue;
-        if (waiting_take(c, j, &all[n]) < 0)
-            break;
-        if (all[n].job.n_tasks == 0) {
-            waiting_free(&all[n]);
-            continue;
-        }
-        jobs[n] = &all[n].job;
-        n++;
-    }
-    if (n > 0)
-        run(c, all, jobs, n);
-    for (size_t i = 0; i < n; i++)
-        waiting_free(&all[i]);
+    struct scheduler *s = c->scheduler;
+    struct turn turn = {c, clock_boot_ms() + BUDGET_MS};
+    int r = sync_all(c);
+    if (r == 0 && plan_queue_due(s->queue))
+        r = plan_queue_run(s->queue, s->kept.index, &(struct plan_queue_run){more, placed, &turn});
+    if (r < 0)
+        log_error("scheduler", "out of memory: this turn places nothing more");
+    return r > 0;
+}
+
+bool job_tried(const struct job *j)
+{
+    return j->entry.lane && plan_queue_wait(&j->entry) != PLAN_WAIT_NEW;
 }
 
 int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanation *ret)
 {
-    cleanup_snapshot struct snapshot s = {0};
-    struct waiting w;
+    const struct kept *k = &c->scheduler->kept;
+    cleanup_free struct plan_demand *demands = NULL;
+    size_t n = 0;
     if (!j->queued)
         return -EALREADY;
-    if (snapshot_take(c, &s) < 0 || waiting_take(c, j, &w) < 0)
+    if (sync_all(c) < 0 || demands_of(c, j, &demands, &n) < 0)
         return -ENOMEM;
-    int r = w.job.n_tasks ? plan_explain(s.nodes, s.n_nodes, &w.job, ret) : -EALREADY;
-    waiting_free(&w);
-    return r;
+    cleanup_free struct plan_task *tasks = calloc(n + 1, sizeof(*tasks));
+    if (!tasks)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        tasks[i].demand = demands[i];
+    struct plan_job job = {.id = j->id,
+                           .priority = j->spec->priority,
+                           .order = j->order,
+                           .alloc = j->spec->alloc,
+                           .metric = j->spec->metric,
+                           .tasks = tasks,
+                           .n_tasks = n};
+    return n ? plan_explain(k->nodes, k->n, &job, ret) : -EALREADY;
 }

@@ -68,13 +68,16 @@ def bench_submissions():
             "function request()\n  n = n + 1\n"
             '  return wrk.format("POST", "/v1/jobs", {["Authorization"] = "Bearer %s", ["Content-Type"] = "application/json"},\n'
             '    \'{"name":"b-\' .. id .. "-" .. n .. \'","components":{"m":{"command":"true","resources":{"cpu":99}}}}\')\nend\n' % c.token)
+        cpu = cpu_seconds(c.pid("master"))
         out = subprocess.run(["wrk", "-t1", "-c16", "-d5", "--latency", "-s", str(script), c.url], capture_output=True, text=True).stdout
         rate = float(next(line for line in out.splitlines() if "Requests/sec" in line).split()[1])
+        cpu = cpu_seconds(c.pid("master")) - cpu
+        made = int(next(line for line in out.splitlines() if "requests in" in line).split()[0])
         bad = [line for line in out.splitlines() if "Non-2xx" in line]
         base = subprocess.run(["redis-benchmark", "-s", str(c.dir / "run" / "redis.sock"), "-c", "16", "-n", "30000", "-t", "set", "-d", "100", "-q"],
                               capture_output=True, text=True).stdout.replace("\r", "\n")
         sets = float([line for line in base.splitlines() if "requests per second" in line][-1].split(":")[1].split()[0])
-        show("durable submissions, 16 clients", per_s=rate, redis_sets_per_s=sets, ratio=rate / sets, refused=bad[0] if bad else 0)
+        show("durable submissions, 16 clients", per_s=rate, master_cpu_us_each=cpu * 1e6 / made, redis_sets_per_s=sets, ratio=rate / sets, refused=bad[0] if bad else 0)
         latencies = []
         conn = c.connect()
         for i in range(300):

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cluster's nodes as the plan sees them, kept from one turn to the next.
+#pragma once
+
+#include "master/cluster/model.h"
+#include "master/scheduler/plan.h"
+
+struct kept {
+    struct plan_node *nodes; // in the order of the cluster's hash: as they joined
+    struct node **node_of;   // same order
+    size_t n;
+    char (*why)[REASON_BYTES]; // texts of `ineligible`
+    struct plan_index *index;
+    uint32_t *stale; // slots
+    size_t n_stale;
+    bool moved; // nodes came or went: to be made anew
+};
+
+void kept_free(struct kept *k);
+void kept_stale(struct kept *k, struct node *n);
+// Brings everything up to date. *ret_grew: some node has more free than before. -ENOMEM.
+int kept_refresh(struct kept *k, struct node *nodes, bool *ret_grew) WARN_UNUSED;

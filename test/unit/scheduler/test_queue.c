@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kept queue against one that looks at everything at every step: on random sequences of jobs
+// that come, go, start and end, both must place the same tasks on the same nodes in the same order,
+// however small the steps in which the kept one goes on. SEED= and CASES= choose others.
+#include "master/scheduler/queue.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NODES 6
+#define JOBS 40
+#define TASKS 4
+#define GIB (INT64_C(1) << 30)
+
+static uint64_t state;
+static unsigned pick(unsigned n) // 0 .. n - 1
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)((state >> 33) % n);
+}
+
+struct want { // one job, the same for both sides
+    char id[8];
+    struct plan_demand demands[TASKS];
+    struct plan_shape shape;
+};
+
+struct side {
+    struct plan_node nodes[NODES];
+    uint64_t ports[NODES];
+    struct plan_index *index;
+    struct plan_queue *queue;
+    struct plan_entry entries[JOBS];
+    struct plan_task got[JOBS][TASKS];
+    bool runs[JOBS];
+    size_t log[JOBS], n_log; // what was placed, in order, in this step
+    bool full;               // looks at everything at every step
+    int steps;               // jobs to look at before it is told to stop
+};
+
+static struct want wants[JOBS];
+static char names[NODES][8];
+static const char *const users[] = {"ann", "bob", "cy"};
+
+static bool more(void *userdata)
+{
+    struct side *s = userdata;
+    return s->full || s->steps-- > 0;
+}
+
+static void hold(struct side *s, size_t job, int sign)
+{
+    const struct plan_shape *shape = &wants[job].shape;
+    for (size_t i = 0; i < shape->n_demands; i++)
+        ck_assert_int_eq(
+            plan_queue_hold(s->queue, shape->user, &s->got[job][i].granted, sign, i ? 0 : sign), 0);
+    s->runs[job] = sign > 0;
+}
+
+static void placed(struct plan_entry *e, const struct plan_task *tasks, size_t n, void *userdata)
+{
+    struct side *s = userdata;
+    size_t job = (size_t)(e - s->entries);
+    ck_assert_uint_eq(n, wants[job].shape.n_demands);
+    memcpy(s->got[job], tasks, n * sizeof(*tasks));
+    s->log[s->n_log++] = job;
+    hold(s, job, 1);
+}
+
+static void run(struct side *s)
+{
+    int r;
+    s->n_log = 0;
+    if (s->full)
+        plan_queue_grew(s->queue);
+    do {
+        s->steps = 1 + (int)pick(3);
+        r = plan_queue_run(s->queue, s->index, &(struct plan_queue_run){more, placed, s});
+    } while (r == 1);
+    ck_assert_int_eq(r, 0);
+    ck_assert(!plan_queue_due(s->queue));
+}
+
+static void side_make(struct side *s, bool full, unsigned cards)
+{
+    memset(s, 0, sizeof(*s));
+    s->full = full;
+    for (size_t i = 0; i < NODES; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "n%zu", i);
+        s->nodes[i] = (struct plan_node){.name = names[i],
+                                         .runtime = PLAN_RUNTIME_ANY,
+                                         .total = {4000 + 1000 * (int64_t)(i % 3), 8 * GIB, cards},
+                                         .ports = {1000, 20, 0, &s->ports[i]}};
+        s->nodes[i].free = s->nodes[i].total;
+        s->nodes[i].gpus_free = (UINT64_C(1) << cards) - 1;
+    }
+    ck_assert_int_eq(plan_index_new(s->nodes, NODES, &s->index), 0);
+    s->queue = plan_queue_new();
+    ck_assert_ptr_nonnull(s->queue);
+}
+
+static void side_free(struct side *s)
+{
+    plan_index_free(s->index);
+    plan_queue_free(s->queue);
+}
+
+static void random_want(size_t i)
+{
+    struct want *w = &wants[i];
+    (void)snprintf(w->id, sizeof(w->id), "j%zu", i);
+    w->shape = (struct plan_shape){.user = users[pick(3)],
+                                   .priority = (int)pick(3),
+                                   .alloc = (enum alloc_mode)pick(ALLOC_MAX),
+                                   .metric = (enum alloc_metric)pick(METRIC_MAX),
+                                   .demands = w->demands,
+                                   .n_demands = 1 + pick(TASKS)};
+    for (size_t k = 0; k < w->shape.n_demands; k++)
+        w->demands[k] = (struct plan_demand){.resources = {1000 * pick(4), GIB * pick(3), pick(3)},
+                                             .cpu_all = pick(20) == 0,
+                                             .runtimes = PLAN_RUNTIME_ANY,
+                                             .ports = (int)pick(3)};
+}
+
+static void submit(struct side *s, size_t job)
+{
+    s->entries[job] = (struct plan_entry){.id = wants[job].id, .order = (int64_t)job};
+    ck_assert_int_eq(plan_queue_add(s->queue, &s->entries[job], &wants[job].shape), 0);
+}
+
+static void give(struct plan_node *n, const struct plan_task *t)
+{
+    n->free.cpu_milli += t->granted.cpu_milli;
+    n->free.memory += t->granted.memory;
+    n->free.gpu += t->granted.gpu;
+    n->gpus_free |= t->gpus;
+    n->tasks--;
+    for (int p = 0; p < t->demand.ports; p++)
+        n->ports.taken[0] &= ~(UINT64_C(1) << (t->port[p] - n->ports.first));
+}
+
+static void end(struct side *s, size_t job)
+{
+    bool grew = false;
+    for (size_t i = 0; i < wants[job].shape.n_demands; i++) {
+        const struct plan_task *t = &s->got[job][i];
+        give(&s->nodes[t->node], t);
+        grew |= plan_index_touch(s->index, (size_t)t->node);
+    }
+    hold(s, job, -1);
+    (void)grew;
+    plan_queue_grew(s->queue);
+}
+
+static void set_eligible(struct side *s, size_t node, bool eligible)
+{
+    s->nodes[node].ineligible = eligible ? NULL : "draining";
+    if (plan_index_touch(s->index, node))
+        plan_queue_grew(s->queue);
+}
+
+static void set_quota(struct side *s, const char *user, const struct plan_quota *q)
+{
+    ck_assert_int_eq(plan_queue_set_quota(s->queue, user, q), 0);
+}
+
+static void same(const struct side *a, const struct side *b, unsigned step)
+{
+    ck_assert_msg(a->n_log == b->n_log, "step %u: %zu and %zu placed", step, a->n_log, b->n_log);
+    for (size_t i = 0; i < a->n_log; i++) {
+        size_t job = a->log[i];
+        ck_assert_msg(job == b->log[i], "step %u: j%zu and j%zu", step, job, b->log[i]);
+        for (size_t k = 0; k < wants[job].shape.n_demands; k++) {
+            const struct plan_task *x = &a->got[job][k], *y = &b->got[job][k];
+            ck_assert_int_eq(x->node, y->node);
+            ck_assert_uint_eq(x->gpus, y->gpus);
+            ck_assert_mem_eq(x->port, y->port, sizeof(x->port));
+        }
+    }
+    for (size_t i = 0; i < NODES; i++) {
+        ck_assert_int_ge(a->nodes[i].free.cpu_milli, 0);
+        ck_assert_int_ge(a->nodes[i].free.memory, 0);
+        ck_assert_int_ge(a->nodes[i].free.gpu, 0);
+        ck_assert_int_eq(a->nodes[i].free.cpu_milli, b->nodes[i].free.cpu_milli);
+        ck_assert_uint_eq(a->nodes[i].gpus_free, b->nodes[i].gpus_free);
+    }
+}
+
+// One change, applied to both sides.
+static void change(struct side *s[2], size_t *n_jobs)
+{
+    unsigned what = pick(10);
+    size_t job = *n_jobs ? pick((unsigned)*n_jobs) : 0, node = pick(NODES);
+    bool eligible = pick(4) > 0;
+    struct plan_quota quota = {-1, -1, pick(2) ? -1 : (int)pick(6), pick(2) ? -1 : (int)pick(4)};
+    const char *user = users[pick(3)];
+    if (what < 5 && *n_jobs < JOBS) {
+        random_want(*n_jobs);
+        job = (*n_jobs)++;
+        submit(s[0], job);
+        submit(s[1], job);
+        return;
+    }
+    for (int i = 0; i < 2; i++)
+        if (what == 8)
+            set_eligible(s[i], node, eligible);
+        else if (what == 9)
+            set_quota(s[i], user, &quota);
+        else if (*n_jobs && s[i]->runs[job])
+            end(s[i], job);
+        else if (*n_jobs && what == 7)
+            plan_queue_remove(s[i]->queue, &s[i]->entries[job]);
+}
+
+static void one_case(void)
+{
+    static struct side kept, full;
+    struct side *both[2] = {&kept, &full};
+    unsigned cards = pick(5);
+    size_t n_jobs = 0;
+    side_make(&kept, false, cards);
+    side_make(&full, true, cards);
+    for (unsigned step = 0; step < 80; step++) {
+        for (unsigned changes = 1 + pick(4); changes > 0; changes--)
+            change(both, &n_jobs);
+        uint64_t before = state; // the full side draws no numbers that matter
+        run(&kept);
+        state = before;
+        run(&full);
+        same(&kept, &full, step);
+    }
+    side_free(&kept);
+    side_free(&full);
+}
+
+static uint64_t from_env(const char *name, uint64_t otherwise)
+{
+    const char *v = getenv(name);
+    return v ? strtoull(v, NULL, 10) : otherwise;
+}
+
+START_TEST(kept_equals_full)
+    {
+        uint64_t cases = from_env("CASES", 400), seed = from_env("SEED", 1);
+        for (uint64_t i = 0; i < cases; i++) {
+            state = seed + i;
+            (void)pick(2);
+            one_case();
+        }
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("queue");
+    TCase *t = tcase_create("queue");
+    tcase_add_test(t, kept_equals_full);
+    tcase_set_timeout(t, 300);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
