@@ -31,6 +31,8 @@ const char *http_request_path(const struct http_request *req)
 
 const char *http_request_header(const struct http_request *req, const char *name)
 {
+    if (req->inner)
+        return inner_header(req, name);
     return MHD_lookup_connection_value(req->conn->mhd, MHD_HEADER_KIND, name);
 }
 
@@ -38,6 +40,8 @@ const char *http_request_query(const struct http_request *req, const char *name)
 {
     const char *value = NULL;
     size_t len = 0;
+    if (req->inner)
+        return inner_query(req, name);
     if (MHD_lookup_connection_value_n(req->conn->mhd, MHD_GET_ARGUMENT_KIND, name, strlen(name),
                                       &value, &len) != MHD_YES)
         return NULL;
@@ -46,7 +50,7 @@ const char *http_request_query(const struct http_request *req, const char *name)
 
 const struct http_peer *http_request_peer(const struct http_request *req)
 {
-    return &req->conn->peer;
+    return req->inner ? inner_peer(req) : &req->conn->peer;
 }
 
 const char *http_request_body(const struct http_request *req, size_t *ret_len)
@@ -87,7 +91,7 @@ void http_request_on_gone(struct http_request *req,
 
 // --- life ---
 
-static void request_free(struct http_request *req)
+void request_free(struct http_request *req)
 {
     struct respond_header *h, *next;
     for (h = req->headers; h; h = next) {
@@ -105,7 +109,7 @@ static void request_free(struct http_request *req)
     free(req);
 }
 
-static void tell_gone(struct http_request *req)
+void request_tell_gone(struct http_request *req)
 {
     void (*gone)(struct http_request * req, void *userdata) = req->gone;
     req->is_gone = true;
@@ -128,7 +132,7 @@ void request_client_gone(struct http_request *req)
 {
     bool suspended = req->state == REQUEST_HELD || req->stream_suspended;
     if (!req->is_gone && (req->state != REQUEST_ANSWERED || (req->stream && !req->stream_ended)))
-        tell_gone(req);
+        request_tell_gone(req);
     req->is_gone = true;
     if (req->state == REQUEST_HELD)
         req->state = REQUEST_READY;
@@ -274,6 +278,6 @@ void request_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
     // drips.
     conn_deadline(c, c->server->options.idle_timeout_ms);
     if (!req->is_gone && !whole && (req->state != REQUEST_ANSWERED || req->stream))
-        tell_gone(req);
+        request_tell_gone(req);
     request_free(req);
 }

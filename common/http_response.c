@@ -63,14 +63,22 @@ enum MHD_Result response_queue(struct http_request *req)
 void http_respond(struct http_request *req, int status, const char *content_type, const void *body,
                   size_t len)
 {
-    answer(req, status, content_type,
-           MHD_create_response_from_buffer(
-               len, len ? (void *)(uintptr_t)body : (void *)(uintptr_t) "", MHD_RESPMEM_MUST_COPY));
+    if (req->inner)
+        inner_respond(req, status, content_type, body, len);
+    else
+        answer(req, status, content_type,
+               MHD_create_response_from_buffer(
+                   len, len ? (void *)(uintptr_t)body : (void *)(uintptr_t) "",
+                   MHD_RESPMEM_MUST_COPY));
 }
 
 void http_respond_file(struct http_request *req, int status, const char *content_type, int fd,
                        uint64_t offset, uint64_t len)
 {
+    if (req->inner) {
+        inner_respond_file(req, status, content_type, fd, offset, len);
+        return;
+    }
     struct MHD_Response *r = MHD_create_response_from_fd_at_offset64(len, fd, offset);
     if (!r)
         (void)close(fd);
@@ -135,6 +143,10 @@ static ssize_t read_stream(void *cls, uint64_t position, char *buffer, size_t ma
 void http_stream_begin(struct http_request *req, int status, const char *content_type,
                        void (*drained)(struct http_request *req, void *userdata), void *userdata)
 {
+    if (req->inner) {
+        inner_stream_begin(req, status, content_type);
+        return;
+    }
     req->stream = true;
     req->drained = drained;
     req->drained_userdata = userdata;
@@ -153,6 +165,8 @@ static void wake(struct http_request *req)
 
 size_t http_stream_write(struct http_request *req, const void *data, size_t len)
 {
+    if (req->inner)
+        return inner_write(req, data, len);
     if (!req->is_gone && !req->stream_ended) {
         strbuf_append(&req->out, data, len);
         req->above |= buffered(req) >= DRAINED_MARK;
@@ -163,6 +177,10 @@ size_t http_stream_write(struct http_request *req, const void *data, size_t len)
 
 void http_stream_end(struct http_request *req)
 {
+    if (req->inner) {
+        inner_stream_end(req);
+        return;
+    }
     req->stream_ended = true;
     req->gone = NULL;
     req->drained = NULL; // the owner may be freed before the last bytes are taken

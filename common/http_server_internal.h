@@ -9,6 +9,7 @@
 #include <microhttpd.h>
 
 struct http_conn;
+struct http_inner;
 
 struct http_listener {
     struct http_server *server;
@@ -66,7 +67,8 @@ struct respond_header {
 };
 
 struct http_request {
-    struct http_conn *conn;
+    struct http_conn *conn;   // NULL of an inner request
+    struct http_inner *inner; // NULL of a connection's request
     char *method, *path;
     enum request_state state;
     size_t body_limit;
@@ -110,6 +112,19 @@ void request_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
                        enum MHD_RequestTerminationCode code);
 void request_client_gone(struct http_request *req); // while held or streaming
 void request_resume(struct http_request *req);
+void request_tell_gone(struct http_request *req);
+void request_free(struct http_request *req);
+// http_inner.c: what an inner request does where one of a connection asks libmicrohttpd
+const char *inner_header(const struct http_request *req, const char *name);
+const char *inner_query(const struct http_request *req, const char *name);
+const struct http_peer *inner_peer(const struct http_request *req);
+void inner_respond(struct http_request *req, int status, const char *content_type, const void *body,
+                   size_t len);
+void inner_respond_file(struct http_request *req, int status, const char *content_type, int fd,
+                        uint64_t offset, uint64_t len);
+void inner_stream_begin(struct http_request *req, int status, const char *content_type);
+size_t inner_write(struct http_request *req, const void *data, size_t len);
+void inner_stream_end(struct http_request *req);
 // http_response.c
 void response_problem(struct http_request *req, int status, const char *title, const char *detail);
 enum MHD_Result response_queue(struct http_request *req);

@@ -30,6 +30,7 @@ static const struct config_field fields[] = {
     {"default_resources.memory", CONFIG_MEMORY, AT(default_memory), "1g", 0, 0, false},
     {"log_limit", CONFIG_MEMORY, AT(log_limit), "64m", 1 << 20, INT64_C(1) << 40, false},
     {"max_connections", CONFIG_INT, AT(max_connections), "6000", 10, 1000000, false},
+    {"sealed_rate", CONFIG_INT, AT(sealed_rate), "100", 1, 1000000, false},
     {"log_level", CONFIG_STRING, AT(log_level), "info", 0, 0, true},
 };
 

@@ -27,6 +27,7 @@ struct master_config {
     int64_t default_memory; // bytes
     int64_t log_limit;      // bytes per stream, on node and master
     int64_t max_connections;
+    int64_t sealed_rate; // sealed requests a second from one address
     char *log_level;
 };
 

@@ -14,6 +14,7 @@
 #include "master/api/api.h"
 #include "master/api/audit.h"
 #include "master/api/idempotency.h"
+#include "master/api/sealed.h"
 #include "master/api/tokens.h"
 #include "master/identity.h"
 #include "master/logs/log_store.h"
@@ -168,6 +169,8 @@ static void on_record(const char *key, const char *json, size_t len, void *userd
         r = tokens_load(m->api.tokens, key, json, len, &e);
     if (r == -ENOENT)
         r = idempotency_load(m->api.idempotency, key, json, len, &e);
+    if (r == -ENOENT)
+        r = sealed_load(&m->api, key, json, len, &e);
     if (r < 0 && r != -ENOENT && !m->failed) {
         m->failed =
             true; // one unreadable record must not become a cluster that has forgotten something
@@ -257,10 +260,9 @@ static void on_health(bool ok, const char *reason, void *userdata)
 
 static void on_lost(const char *reason, void *userdata)
 {
-    struct master *m = userdata;
+    (void)userdata;
     log_error("store", "%s: this master ends", reason);
     // Nothing may leave this process any more, not even a clean goodbye.
-    (void)m;
     _exit(EXIT_FAILURE);
 }
 
@@ -393,6 +395,8 @@ int master_start(uv_loop_t *loop, const struct master_config *config,
     if (r == 0)
         r = make_parts(m, e);
     if (r == 0)
+        r = sealed_open(&m->api, config->data_dir, config->sealed_rate, e);
+    if (r == 0)
         r = daemon_new(&d, &m->daemon, e);
     if (r == 0)
         r = open_store(m, e);
@@ -461,6 +465,7 @@ static void close_listeners(struct master *m)
     api_release_held(&m->api);
     events_release(&m->api);
     logs_release(&m->api);
+    sealed_release(&m->api);
     http_server_close(m->server, on_server_closed, m);
 }
 
@@ -482,6 +487,7 @@ void master_free(struct master *m)
         return;
     tokens_free(m->api.tokens);
     idempotency_free(m->api.idempotency);
+    sealed_free(&m->api);
     if (m->api.logs)
         log_store_close(m->api.logs);
     cluster_free(m->cluster);

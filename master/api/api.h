@@ -14,6 +14,9 @@ struct log_store;
 struct tokens;
 struct idempotency;
 struct audit;
+struct master_keys;
+struct user_keys;
+struct sealed;
 
 struct principal {
     enum role role;
@@ -42,7 +45,10 @@ struct api { // one per master; the handlers' files read it
     struct log_store *logs;
     struct tokens *tokens;
     struct idempotency *idempotency;
-    struct audit *audit;     // NULL = none is kept (tests)
+    struct audit *audit; // NULL = none is kept (tests)
+    struct master_keys *master_keys;
+    struct user_keys *user_keys;
+    struct sealed *sealed;
     struct waiters *waiters; // held GETs (jobs, cluster)
     struct stream *event_streams;
     struct log_stream *log_streams;
@@ -73,6 +79,7 @@ enum route_flags {
     ROUTE_AUDITED = 4,     // a change that doesn't touch the store (files): has its audit line
     ROUTE_DATA_WRITE = 8,  // needs RIGHT_DATA_WRITE
     ROUTE_EXEC = 16,       // needs RIGHT_EXEC
+    ROUTE_NOT_SEALED = 32, // never in an envelope
 };
 struct route {
     const char *method;

@@ -44,6 +44,12 @@ void users_show(struct call *call);
 void users_create(struct call *call);
 void users_change(struct call *call);
 void users_delete(struct call *call);
+// key_routes.c
+void keys_register(struct call *call);
+void keys_list(struct call *call);
+void keys_remove(struct call *call);
+void keys_master(struct call *call);
+void keys_master_rotate(struct call *call);
 // data.c
 void data_put(struct call *call);
 void data_get(struct call *call);

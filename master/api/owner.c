@@ -5,6 +5,7 @@
 #include "common/json.h"
 #include "master/api/api.h"
 #include "master/api/tokens.h"
+#include "master/api/user_keys.h"
 
 #include <string.h>
 
@@ -71,6 +72,10 @@ bool api_still_valid(const struct api *a, const struct principal *who)
         return true;
     if (!u || u->disabled || u->role < who->role)
         return false;
+    if (who->sealed) {
+        struct principal now;
+        return user_keys_principal(a->user_keys, who->key_id, &now);
+    }
     return !who->token_id[0] || tokens_valid(a->tokens, who->token_id);
 }
 

@@ -167,7 +167,7 @@ static bool admit(struct call *call)
                               sizeof(allow));
     if (call->route && call->route->role == ROLE_OPEN)
         return true;
-    if (!authenticate(call) && call->who.local) {
+    if (!call->who.sealed && !authenticate(call) && call->who.local) {
         api_problem(call, 403,
                     "%s may not administrate through the socket: that takes root, the master's own "
                     "user, or the group of the socket; use a token instead",
@@ -247,6 +247,54 @@ static void ready(struct http_request *req, void *userdata)
              idempotency_admit(call->api->idempotency, call))
         call->route->handler(call);
     free(call);
+}
+
+// --- sealed ---
+
+static bool asks_for_stream(const struct http_request *req)
+{
+    const char *accept = http_request_header(req, "Accept");
+    const char *follow = http_request_query(req, "follow");
+    return (accept && strstr(accept, "text/event-stream")) ||
+           (follow && strcmp(follow, "0") != 0 && strcmp(follow, "false") != 0);
+}
+
+// Known by the path alone, so that it is the same for every method and role.
+static bool sealable(struct call *call)
+{
+    const char *path = http_request_path(call->req);
+    const struct route *r = call->route;
+    size_t len;
+    (void)http_request_body(call->req, &len);
+    if (strncmp(path, "/v1/agent/", 10) == 0 || strcmp(path, "/v1/join") == 0)
+        api_problem(call, 403, "%.60s is for nodes, which have certificates: never sealed", path);
+    else if (strcmp(path, "/v1/sealed") == 0 || (r && r->flags & ROUTE_NOT_SEALED))
+        api_problem(call, 403, "%.60s can't be inside a sealed request", path);
+    else if (r && r->flags & ROUTE_STREAM_BODY)
+        api_problem(call, 422,
+                    "uploads can't be sealed: use a token over TLS (`meadow data push`)");
+    else if (asks_for_stream(call->req))
+        api_problem(
+            call, 422,
+            "streams can't be sealed: leave out follow and text/event-stream (ask again, or "
+            "with wait=), or use a token over TLS");
+    else if (r && len > r->body_limit)
+        api_problem(call, 413, "the body may have at most %zu bytes", r->body_limit);
+    else
+        return true;
+    return false;
+}
+
+void router_inner(struct api *a, struct http_request *req, const struct principal *who)
+{
+    char allow[64];
+    struct call call = {.api = a, .req = req, .who = *who};
+    call.route = router_find(api_routes, http_request_method(req), http_request_path(req),
+                             call.params, allow, sizeof(allow));
+    if (!sealable(&call) || !admit(&call))
+        return;
+    if (!(call.route->flags & ROUTE_MUTATES) || idempotency_admit(a->idempotency, &call))
+        call.route->handler(&call);
 }
 
 const struct http_handlers api_http_handlers = {.begin = begin, .ready = ready};

@@ -12,3 +12,7 @@ bool router_match(const char *pattern, const char *path, char params[CALL_PARAMS
 // path).
 const struct route *router_find(const struct route *routes, const char *method, const char *path,
                                 char params[CALL_PARAMS][256], char *ret_allow, size_t allow_size);
+
+// A request that came in an envelope: through table, roles, store and idempotency like any other,
+// as `who`. What can't be sealed (streams, uploads, agents, joining, nesting) is refused.
+void router_inner(struct api *a, struct http_request *req, const struct principal *who);

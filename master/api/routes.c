@@ -2,10 +2,13 @@
 // The table of routes. proto/openapi.yaml describes the same set; a test holds the two together.
 #include "master/api/agents.h"
 #include "master/api/handlers.h"
+#include "master/api/sealed.h"
 
 #define KiB 1024u
 #define MiB (1024u * KiB)
 #define AGENT_BODY (16 * MiB)
+// A job file of 1 MiB, escaped and encoded twice.
+#define SEALED_BODY (4 * MiB)
 
 const struct route api_routes[] = {
     // method, pattern, role, flags, handler, body limit
@@ -45,6 +48,12 @@ const struct route api_routes[] = {
     {"POST", "/v1/join-tokens", ROLE_ADMIN, ROUTE_MUTATES, access_join_token_create, 4 * KiB},
 
     {"GET", "/v1/audit", ROLE_ADMIN, 0, audit_get, 0},
+    {"GET", "/v1/keys/master", ROLE_OPEN, 0, keys_master, 0},
+    {"POST", "/v1/keys/master:rotate", ROLE_ADMIN, ROUTE_MUTATES, keys_master_rotate, 4 * KiB},
+    {"POST", "/v1/keys", ROLE_USER, ROUTE_MUTATES, keys_register, 16 * KiB},
+    {"GET", "/v1/keys", ROLE_VIEWER, 0, keys_list, 0},
+    {"DELETE", "/v1/keys/{k}", ROLE_USER, ROUTE_MUTATES, keys_remove, 4 * KiB},
+    {"POST", "/v1/sealed", ROLE_OPEN, ROUTE_NOT_SEALED, sealed_post, SEALED_BODY},
 
     {"GET", "/v1/data/", ROLE_VIEWER, 0, data_list, 0},
     {"GET", "/v1/data/{path...}", ROLE_VIEWER, 0, data_get, 0},
@@ -52,7 +61,7 @@ const struct route api_routes[] = {
      data_put, 0},
     {"DELETE", "/v1/data/{path...}", ROLE_USER, ROUTE_AUDITED | ROUTE_DATA_WRITE, data_delete, 0},
 
-    {"POST", "/v1/join", ROLE_OPEN, ROUTE_MUTATES, agents_join, 64 * KiB},
+    {"POST", "/v1/join", ROLE_OPEN, ROUTE_MUTATES | ROUTE_NOT_SEALED, agents_join, 64 * KiB},
     {"POST", "/v1/agent/sync", ROLE_NODE, 0, agents_sync, AGENT_BODY},
     {"POST", "/v1/agent/report", ROLE_NODE, 0, agents_report, AGENT_BODY},
     {"POST", "/v1/agent/logs/{attempt}", ROLE_NODE, 0, agents_logs, 4 * MiB},

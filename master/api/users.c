@@ -4,6 +4,7 @@
 #include "common/json.h"
 #include "master/api/handlers.h"
 #include "master/api/tokens.h"
+#include "master/api/user_keys.h"
 
 #include <string.h>
 
@@ -222,4 +223,6 @@ void users_delete(struct call *call)
 void api_user_gone(struct api *a, const char *name)
 {
     tokens_revoke_user(a->tokens, name);
+    if (a->user_keys)
+        user_keys_remove_user(a->user_keys, name);
 }
