@@ -351,7 +351,7 @@ void cluster_free(struct cluster *c)
     if (!c)
         return;
     struct job *j, *j_next;
-    scheduler_free(c->scheduler); // it points into jobs
+    scheduler_free(c->scheduler);            // it points into jobs
     for (j = c->dirty_jobs; j; j = j_next) { // deleted ones are in no other list
         j_next = j->dirty_next;
         if (j->deleted)
