@@ -152,9 +152,14 @@ static bool filter_passes(const struct filter *f, const struct job *j)
            f->state == (int)j->state;
 }
 
-static size_t filter_total(const struct cluster *c, const struct filter *f)
+static size_t filter_total(struct cluster *c, const struct filter *f)
 {
     size_t n = 0;
+    for (const struct job *j = f->user ? cluster_jobs_newest(c) : NULL; j;
+         j = cluster_job_older(c, j))
+        n += filter_passes(f, j);
+    if (f->user)
+        return n;
     for (int s = 0; s < JOB_STATE_MAX; s++)
         if (f->state == -1 || f->state == s || (f->state == -2 && s < JOB_SUCCEEDED) ||
             (f->state == -3 && s >= JOB_SUCCEEDED))
@@ -196,7 +201,7 @@ void jobs_list(struct call *call)
         last = j->id;
         (void)json_array_append_new(items, api_job_view(call, j, false));
     }
-    api_reply(call, 200, api_list(items, next, f.user ? matched : filter_total(c, &f)));
+    api_reply(call, 200, api_list(items, next, filter_total(c, &f)));
 }
 
 struct show_wait {

@@ -138,6 +138,9 @@ def test_paging_walks_all_jobs_newest_first(cluster):
         after = f"&after={page['next']}"
     assert len(seen) == len(set(seen)) == page["total"]
     assert [i for i in seen if i in ids] == ids[::-1]
+    user = cluster.get(f"/v1/jobs/{ids[0]}")["user"]
+    mine = cluster.get(f"/v1/jobs?limit=2&user={user}")
+    assert len(mine["items"]) == 2 and mine["total"] == page["total"]
 
 
 def test_error_about_bytes_that_are_no_text_still_says_something(cluster):
