@@ -61,6 +61,10 @@ static const struct option_spec join_options[] = {
     {"ttl", 0, "D", "how long it is good (default 1h)"},
     {0},
 };
+static const struct option_spec restore_options[] = {
+    {"config", 0, "FILE", "the master's (default: of --dir, else /etc/meadow/master.yml)"},
+    {0},
+};
 static const struct option_spec drain_options[] = {
     {"reason", 0, "R", "why, for those who look"},
     {0},
@@ -109,6 +113,9 @@ const struct command command_table[] = {
      1, cmd_token_create},
     {"token", "list", "", "the tokens, without their secrets", NULL, 0, 0, cmd_token_list},
     {"token", "revoke", "ID", "end a token", NULL, 1, 1, cmd_token_revoke},
+    {"backup", NULL, "[FILE]", "store and keys of the cluster in one file", NULL, 0, 1, cmd_backup},
+    {"restore", NULL, "FILE", "lay a backup into the place of a lost master", restore_options, 1, 1,
+     cmd_restore},
     {"dashboard", NULL, "", "print the address of the API and its page", NULL, 0, 0, cmd_dashboard},
     {"version", NULL, "", "of this command and of the master", NULL, 0, 0, cmd_version},
     {"help", NULL, "[COMMAND]", "this text, or help on a command", NULL, 0, 2, cmd_help},
@@ -122,8 +129,6 @@ const struct command command_table[] = {
     {"logout", NULL, "", "", NULL, 0, -1, NULL},
     {"key", NULL, "", "", NULL, 0, -1, NULL},
     {"audit", NULL, "", "", NULL, 0, -1, NULL},
-    {"backup", NULL, "", "", NULL, 0, -1, NULL},
-    {"restore", NULL, "", "", NULL, 0, -1, NULL},
     {"template", NULL, "", "", NULL, 0, -1, NULL},
     {0},
 };

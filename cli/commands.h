@@ -25,6 +25,8 @@ int cmd_job_stop(struct cli *cli, const struct args *args);
 int cmd_job_delete(struct cli *cli, const struct args *args);
 int cmd_data_push(struct cli *cli, const struct args *args);
 int cmd_data_list(struct cli *cli, const struct args *args);
+int cmd_backup(struct cli *cli, const struct args *args);
+int cmd_restore(struct cli *cli, const struct args *args);
 int cmd_events(struct cli *cli, const struct args *args);
 int cmd_token_create(struct cli *cli, const struct args *args);
 int cmd_token_list(struct cli *cli, const struct args *args);

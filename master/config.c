@@ -31,6 +31,9 @@ static const struct config_field fields[] = {
     {"log_limit", CONFIG_MEMORY, AT(log_limit), "64m", 1 << 20, INT64_C(1) << 40, false},
     {"max_connections", CONFIG_INT, AT(max_connections), "6000", 10, 1000000, false},
     {"sealed_rate", CONFIG_INT, AT(sealed_rate), "100", 1, 1000000, false},
+    {"backup.every", CONFIG_DURATION_MS, AT(backup_every_ms), NULL, 0, 0, false},
+    {"backup.keep", CONFIG_INT, AT(backup_keep), "7", 1, 10000, false},
+    {"backup.to", CONFIG_STRING, AT(backup_to), NULL, 0, 0, false},
     {"log_level", CONFIG_STRING, AT(log_level), "info", 0, 0, true},
 };
 
@@ -47,6 +50,12 @@ int master_config_load(const char *path, struct master_config *ret, struct err *
         master_config_free(&c);
         return r;
     }
+    if ((c.backup_every_ms > 0) != (c.backup_to != NULL)) {
+        r = err_set(e, -EINVAL, "backup: `every` and `to` (a folder) go together");
+        master_config_free(&c);
+        return r;
+    }
+    c.path = path;
     *ret = c;
     return 0;
 }

@@ -29,6 +29,10 @@ struct master_config {
     int64_t max_connections;
     int64_t sealed_rate; // sealed requests a second from one address
     char *log_level;
+    int64_t backup_every_ms; // 0 = no schedule
+    int64_t backup_keep;
+    char *backup_to;  // folder
+    const char *path; // of the file this was read from, as given; NULL = none. Borrowed
 };
 
 // path NULL = defaults. Owned: master_config_free.

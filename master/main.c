@@ -3,6 +3,7 @@
 // service manager how it goes.
 #include "common/daemon.h"
 #include "common/log.h"
+#include "master/backup/archive.h"
 #include "master/master.h"
 #include "proto/version.h"
 
@@ -16,15 +17,19 @@ struct arguments {
     const char *config;
     const char *pid_file;
     bool check;
+    const char *backup, *restore; // archives
 };
 
 static const char usage[] =
     "usage: meadow-master [--config FILE] [--check-config] [--pid-file FILE] [--version] [--help]\n"
+    "       meadow-master [--config FILE] --backup FILE | --restore FILE\n"
     "\n"
     "The master of a meadow cluster: keeps the state, answers the API, places jobs.\n"
     "  --config FILE    configuration (default: built-in defaults; see master.yml.sample)\n"
     "  --check-config   read it, say what is wrong, and end\n"
-    "  --pid-file FILE  write the process id there (over the configuration's pid_file)\n";
+    "  --pid-file FILE  write the process id there (over the configuration's pid_file)\n"
+    "  --backup FILE    write a backup of the running master, keys included, and end\n"
+    "  --restore FILE   lay a backup into the empty data folder, and end\n";
 
 // 0 = go on, 1 = done (help, version), 2 = wrong usage.
 static int parse(int argc, char **argv, struct arguments *a)
@@ -32,6 +37,7 @@ static int parse(int argc, char **argv, struct arguments *a)
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'},   {"check-config", no_argument, NULL, 'k'},
         {"pid-file", required_argument, NULL, 'p'}, {"version", no_argument, NULL, 'v'},
+        {"backup", required_argument, NULL, 'b'},   {"restore", required_argument, NULL, 'r'},
         {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0}};
     int c;
     while ((c = getopt_long(argc, argv, "c:h", options, NULL)) != -1) {
@@ -44,6 +50,12 @@ static int parse(int argc, char **argv, struct arguments *a)
             break;
         case 'p':
             a->pid_file = optarg;
+            break;
+        case 'b':
+            a->backup = optarg;
+            break;
+        case 'r':
+            a->restore = optarg;
             break;
         case 'v':
             (void)puts("meadow-master " MEADOW_VERSION);
@@ -85,6 +97,17 @@ static int run(const struct master_config *config)
     return r < 0 || result < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static int archive(const struct arguments *a, const struct master_config *config)
+{
+    struct err e = {""};
+    int r =
+        a->backup ? archive_write(config, a->backup, &e) : archive_restore(config, a->restore, &e);
+    if (r == 0)
+        return EXIT_SUCCESS;
+    (void)fprintf(stderr, "%s\n", e.text);
+    return EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     struct arguments a = {0};
@@ -102,6 +125,11 @@ int main(int argc, char **argv)
         (void)puts("the configuration is good");
         master_config_free(&config);
         return EXIT_SUCCESS;
+    }
+    if (a.backup || a.restore) {
+        r = archive(&a, &config);
+        master_config_free(&config);
+        return r;
     }
     if (a.pid_file) {
         free(config.pid_file);

@@ -15,7 +15,9 @@
 #include "master/api/audit.h"
 #include "master/api/idempotency.h"
 #include "master/api/sealed.h"
+#include "master/api/backup.h"
 #include "master/api/tokens.h"
+#include "master/backup/backup.h"
 #include "master/identity.h"
 #include "master/logs/log_store.h"
 
@@ -188,6 +190,8 @@ static void work(struct master *m)
     if (r == 0)
         r = cluster_start(m->cluster, m->commit, store_epoch(m->store), m->last_event, &e);
     if (r == 0)
+        r = backup_open(&m->api, m->config, &e);
+    if (r == 0)
         r = listen_all(m, &e);
     if (r < 0) {
         fail(m, r, "start", &e);
@@ -340,6 +344,7 @@ static int make_parts(struct master *m, struct err *e)
     m->cluster = cluster_new(&o);
     m->api = (struct api){.settings = {.loop = m->loop,
                                        .shared_data = c->shared_data,
+                                       .data_dir = c->data_dir,
                                        .ca_cert_pem = m->identity.ca_cert,
                                        .ca_key_pem = m->identity.ca_key,
                                        .url = m->url,
@@ -461,6 +466,8 @@ static void on_last_batch(int result, void *userdata)
 
 static void close_listeners(struct master *m)
 {
+    backup_close(m->api.backup);
+    m->api.backup = NULL;
     agents_release(&m->api);
     api_release_held(&m->api);
     events_release(&m->api);

@@ -13,6 +13,7 @@ struct api;
 struct log_store;
 struct tokens;
 struct idempotency;
+struct backup;
 struct audit;
 struct master_keys;
 struct user_keys;
@@ -32,6 +33,7 @@ struct principal {
 struct api_settings {
     uv_loop_t *loop;
     const char *shared_data; // folder
+    const char *data_dir;    // of the master
     const char *ca_cert_pem, *ca_key_pem;
     const char *url;    // what others use: "https://10.0.0.1:7420"
     gid_t socket_group; // whose members administrate through the socket; -1 = none
@@ -49,6 +51,7 @@ struct api { // one per master; the handlers' files read it
     struct master_keys *master_keys;
     struct user_keys *user_keys;
     struct sealed *sealed;
+    struct backup *backup;
     struct waiters *waiters; // held GETs (jobs, cluster)
     struct stream *event_streams;
     struct log_stream *log_streams;

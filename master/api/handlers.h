@@ -50,6 +50,8 @@ void keys_list(struct call *call);
 void keys_remove(struct call *call);
 void keys_master(struct call *call);
 void keys_master_rotate(struct call *call);
+// backup.c
+void backup_get(struct call *call);
 // data.c
 void data_put(struct call *call);
 void data_get(struct call *call);

@@ -101,6 +101,8 @@ int cluster_job_delete(struct cluster *c, struct job *j, const char *user,
 struct task *cluster_job_task(struct job *j, const char *component, int index);
 
 // --- events ---
+// Something about the cluster as a whole; durable with the turn's batch. user may be NULL.
+void cluster_event(struct cluster *c, const char *type, const char *reason, const char *user);
 struct cluster_watch {
     void (*event)(const struct event *ev, void *userdata); // durable events, in order
     void *userdata;

@@ -87,6 +87,12 @@ void event_emit(struct cluster *c, const struct event_fields *f)
     mark(c);
 }
 
+void cluster_event(struct cluster *c, const char *type, const char *reason, const char *user)
+{
+    event_emit(c, &(struct event_fields){
+                      .type = type, .object = "cluster", .reason = reason, .user = user});
+}
+
 void cluster_load_event(struct cluster *c, int64_t id, const char *json, size_t len)
 {
     struct err e;

@@ -186,6 +186,8 @@ static int start(struct redis_server *s)
         // Durable before each answer; the file is rewritten when it has doubled.
         "--dir", s->dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always",
         "--auto-aof-rewrite-percentage", "100", "--auto-aof-rewrite-min-size", "64mb",
+        // A backup takes the state as a replica does, which waits for no others.
+        "--repl-diskless-sync-delay", "0",
         // Nothing is ever evicted; one wake-up a second when idle.
         "--maxmemory-policy", "noeviction", "--hz", "1", "--databases", "1", "--daemonize", "no",
         "--loglevel", "notice", "--logfile", s->log_path ? s->log_path : "", NULL};
