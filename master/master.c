@@ -325,6 +325,11 @@ static int prepare_folders(struct master *m, struct err *e)
                              : r;
 }
 
+static void on_settled(void *userdata)
+{
+    backup_settled(((struct master *)userdata)->config);
+}
+
 static int make_parts(struct master *m, struct err *e)
 {
     char logs[300], audit[300];
@@ -335,6 +340,8 @@ static int make_parts(struct master *m, struct err *e)
                                       .sync_interval_ms = c->sync_interval_ms,
                                       .lease_ms = c->lease_ms,
                                       .log_limit = c->log_limit,
+                                      .restored = backup_restored(c),
+                                      .settled = on_settled,
                                       .default_resources = {c->default_cpu, c->default_memory, 0},
                                       .assignment_moved = on_assignment,
                                       .logs_complete = on_logs_complete,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST /v1/backup: the answer is the archive. It holds the cluster's keys, so it is for admins.
+#include "master/backup/archive.h"
 #include "master/backup/backup.h"
 
 #include "common/cleanup.h"
@@ -68,6 +69,28 @@ void backup_get(struct call *call)
         return;
     }
     parked_init(&d->parked, call->req);
+}
+
+// --- after a restore ---
+
+static void mark_path(const struct master_config *c, char out[PATH_MAX])
+{
+    (void)snprintf(out, PATH_MAX, "%s/" ARCHIVE_RESTORED, c->data_dir);
+}
+
+bool backup_restored(const struct master_config *c)
+{
+    char path[PATH_MAX];
+    mark_path(c, path);
+    return access(path, F_OK) == 0;
+}
+
+void backup_settled(const struct master_config *c)
+{
+    char path[PATH_MAX];
+    mark_path(c, path);
+    if (unlink(path) < 0)
+        log_warn("backup", "%s can't be removed: %s", path, strerror(errno));
 }
 
 // --- the schedule ---

@@ -7,3 +7,7 @@
 
 // Opens a->backup by the configuration, which is borrowed.
 int backup_open(struct api *a, const struct master_config *c, struct err *e) WARN_UNUSED;
+// Whether the data folder came from a backup and work is not placed yet; the mark goes with
+// backup_settled.
+bool backup_restored(const struct master_config *c);
+void backup_settled(const struct master_config *c);

@@ -10,6 +10,9 @@
 
 // Writes it while the master runs or not at all: `out` (0600) appears whole and durable, or not.
 // Redis must answer on the master's socket.
+// The mark that archive_restore leaves in the data folder, until work is placed again.
+#define ARCHIVE_RESTORED "restored"
+
 int archive_write(const struct master_config *c, const char *out, struct err *e) WARN_UNUSED;
 
 // Lays it into an empty data folder; the next start of the master goes on from there. -EEXIST when

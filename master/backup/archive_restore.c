@@ -160,6 +160,10 @@ static int move_in(const struct restoring *x, struct err *e)
             r = move_one(x, f->d_name, e);
     (void)closedir(d);
     if (r == 0)
+        r = path_in(folder, x->data_dir, ARCHIVE_RESTORED, e);
+    if (r == 0)
+        r = atomic_file_write(folder, "", 0, 0600, e);
+    if (r == 0)
         r = move_one(x, "identity", e);
     return r == 0 ? archive_sync(x->data_dir, e) : r;
 }

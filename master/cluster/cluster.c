@@ -184,7 +184,7 @@ static void capture_publication(struct cluster *c)
 void cluster_collect(void *userdata)
 {
     struct cluster *c = userdata;
-    bool more = scheduler_run(c);
+    bool more = !c->options.restored && scheduler_run(c);
     // The store may cut a large batch: answers kept for repeats come after what they tell of, so
     // that none can survive a crash without it.
     collect_nodes(c);

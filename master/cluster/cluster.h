@@ -16,6 +16,9 @@ struct cluster_options {
     int64_t lease_ms;
     int64_t log_limit;                  // bytes per stream kept on a node
     struct resources default_resources; // of components without `resources`
+    bool restored; // the store came from a backup: nothing is placed until nodes have told
+                   // (settle.c)
+    void (*settled)(void *userdata); // they have; NULL = nobody cares
     // Called for each node whose published assignment moved (answer its held sync).
     void (*assignment_moved)(struct node *node, void *userdata);
     // The node has sent everything that the attempt wrote.
@@ -78,6 +81,9 @@ int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_pos
 // Repeating is harmless.
 void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason,
                                const char *user);
+
+// After a restore: how long, at least, until work is placed. 0 = it is.
+int64_t cluster_settle_ms(const struct cluster *c);
 
 // --- jobs ---
 struct job *cluster_job_by_id(struct cluster *c, const char *id);

@@ -82,6 +82,9 @@ void want_schedule(struct cluster *c);
 // Once per sync interval: after a burst that is over, free memory goes back to the system.
 void give_back_memory(struct cluster *c);
 
+// settle.c: looks whether work may be placed again.
+void settle_look(struct cluster *c);
+
 // event.c
 struct event_fields {
     const char *type, *object, *user, *reason;

@@ -37,6 +37,7 @@ static void on_after_poll(uv_check_t *check)
     struct cluster *c = check->data;
     (void)uv_check_stop(check);
     judge(c);
+    settle_look(c);
     give_back_memory(c);
 }
 

@@ -174,6 +174,7 @@ struct node {
     int64_t acked;        // changes of this instance up to here are durable
     bool wants_inventory; // ask with the next answer
     bool inventory_seen;  // of this instance
+    unsigned strangers;   // living attempts in its last inventory that are not assigned to it
     int64_t applied_generation;
     int64_t generation, published_generation;
     struct assignment *assignments; // by attempt id

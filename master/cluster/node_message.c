@@ -39,6 +39,7 @@ static int check_instance(struct cluster *c, struct node *n, const struct sync_r
     n->acked = 0;
     n->applied_generation = 0;
     n->inventory_seen = false;
+    n->strangers = 0;
     n->wants_inventory = true;
     for (struct assignment *a = n->assignments; a; a = a->hh.next)
         a->reported = false;
@@ -106,6 +107,10 @@ static void apply_inventory(struct cluster *c, struct node *n, const struct sync
         return;
     n->wants_inventory = false;
     n->inventory_seen = true;
+    n->strangers = 0;
+    for (size_t i = 0; i < msg->n_statuses; i++)
+        n->strangers +=
+            msg->statuses[i].state != ATTEMPT_ENDED && !assignment_find(n, msg->statuses[i].id);
     find_gone(c, n, msg);
 }
 
@@ -116,6 +121,8 @@ static void check_digest(struct cluster *c, struct node *n, const struct sync_re
         !n->inventory_seen)
         return;
     inventory_digest(n->reported_sum, digest);
+    if (strcmp(digest, msg->digest) == 0)
+        n->strangers = 0;
     if (strcmp(digest, msg->digest) != 0 && !msg->has_inventory) {
         log_debug("nodes", "node %s: digest %s, expected %s: asking for its inventory", n->name,
                   msg->digest, digest);
@@ -177,6 +184,7 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
         drop_late(c, n, n->seen_boot_ms);
     }
     node_refresh_state(c, n);
+    settle_look(c);
     return 0;
 }
 

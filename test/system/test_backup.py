@@ -24,6 +24,19 @@ def lose_master(cluster):
     shutil.rmtree(cluster.dir / "master")
 
 
+def start_master(cluster, folder, more):
+    """By a configuration of our own (`up` writes its own), with `more` in it."""
+    config = folder / "master.yml"
+    config.write_text((cluster.dir / "master.yml").read_text() + more)
+    ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ready.bind(str(folder / "n"))
+    ready.settimeout(30 * PATIENCE)
+    with open(cluster.dir / "log" / "master.log", "ab") as log:
+        subprocess.Popen([BIN / "meadow-master", "--config", config], stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": str(folder / "n")})
+    while b"READY=1" not in ready.recv(4096):
+        pass
+
+
 def restore(cluster, archive, **kw):
     return cluster.cli("restore", str(archive), **kw)
 
@@ -34,7 +47,7 @@ def test_restored_master_goes_on(make_cluster, tmp_path):
     assert cluster.wait(over)["state"] == "succeeded"
     gate = cluster.dir / "gate"
     gate.mkdir()
-    stays = cluster.submit(job(f"echo up; while [ ! -e {gate}/open ]; do sleep 0.1; done; echo end", name="stays"))
+    stays = cluster.submit(job(f"echo up; while [ ! -e {gate}/open ]; do sleep 0.1; done; echo end", name="stays", resources={"cpu": 1}))
     waits = cluster.submit(job("echo late", name="waits", resources={"cpu": 4}))
     cluster.wait_task(stays, "running")
     before = cluster.get(f"/v1/jobs/{stays}")["tasks"][0]
@@ -43,18 +56,29 @@ def test_restored_master_goes_on(make_cluster, tmp_path):
     assert stat.S_IMODE(archive.stat().st_mode) == 0o600
     token, cluster_id = cluster.token, cluster.get("/v1/cluster")["id"]
 
+    # Unknown to the backup: one that runs, one that waited there and has been started since.
+    unknown = cluster.submit(job("sleep 600", name="unknown"))
+    cluster.wait_task(unknown, "running")
+    cluster.api("POST", f"/v1/jobs/{over}:stop")
+
     lose_master(cluster)
     restore(cluster, archive)
-    cluster.cli(*cluster.up_args[1:], verb="up", timeout=90)
+    start_master(cluster, tmp_path, "lease: 2s\n")
     assert cluster.get("/v1/cluster", token=token)["id"] == cluster_id
+    assert any("restored from a backup" in w for w in cluster.get("/v1/cluster")["warnings"])
     assert cluster.get(f"/v1/jobs/{over}")["state"] == "succeeded"
+    assert cluster.api("GET", f"/v1/jobs/{unknown}").status == 404
     (gate / "open").touch()
     shown = cluster.wait(stays)
     # The agent kept its identity and the attempt: nothing was started again.
     assert shown["state"] == "succeeded" and shown["tasks"][0]["attempt_id"] == before["attempt_id"]
     assert cluster.wait(waits)["state"] == "succeeded"
+    ids = {(e["type"], e["job"]): e["id"] for e in cluster.get("/v1/events?limit=1000")["items"]}
+    assert ids["task.assigned", waits] > ids["cluster.settled", None]  # only when everything was told
+    assert not (cluster.dir / "master" / "restored").exists()
     new = cluster.submit(job("true", name="new"))
     assert cluster.wait(new)["state"] == "succeeded"
+    assert cluster.get("/v1/cluster")["resources"]["used"]["cpu"] == 0
 
 
 def test_backup_by_schedule_keeps_the_newest(make_cluster, tmp_path):
@@ -66,15 +90,7 @@ def test_backup_by_schedule_keeps_the_newest(make_cluster, tmp_path):
     old.write_bytes(b"")
     other = folder / "somebody-elses.tar"
     other.write_bytes(b"")
-    config = tmp_path / "master.yml"  # `up` writes its own
-    config.write_text((cluster.dir / "master.yml").read_text() + f"\nbackup:\n  every: 1s\n  keep: 2\n  to: {folder}\n")
-    ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    ready.bind(str(tmp_path / "n"))
-    ready.settimeout(30 * PATIENCE)
-    with open(cluster.dir / "log" / "master.log", "ab") as log:
-        subprocess.Popen([BIN / "meadow-master", "--config", config], stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": str(tmp_path / "n")})
-    while b"READY=1" not in ready.recv(4096):
-        pass
+    start_master(cluster, tmp_path, f"backup:\n  every: 1s\n  keep: 2\n  to: {folder}\n")
     made = []
     for ev in cluster.events(after=0, seconds=60):
         assert ev["type"] != "cluster.backup_failed", ev

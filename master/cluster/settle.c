@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// After a restore from a backup the store may be behind what nodes run: a task that waits in it can
+// be running, even on a node that joined after the backup. So nothing is placed until every lease
+// that the old master may have given is over, and every node that is there has told what it holds
+// and ended what this store does not know.
+#include "common/clock.h"
+#include "common/log.h"
+#include "master/cluster/cluster_internal.h"
+
+#define MARGIN_MS INT64_C(5000) // clocks that drift, and the time to freeze a task
+
+static bool is_settled(const struct node *n)
+{
+    return n->strangers == 0 && (n->inventory_seen || !n->connected);
+}
+
+int64_t cluster_settle_ms(const struct cluster *c)
+{
+    int64_t left = c->started_boot_ms + c->options.lease_ms + MARGIN_MS - clock_boot_ms();
+    return !c->options.restored ? 0 : left > 0 ? left : 1;
+}
+
+void settle_look(struct cluster *c)
+{
+    if (!c->options.restored || cluster_settle_ms(c) > 1)
+        return;
+    for (const struct node *n = c->nodes; n; n = n->hh.next)
+        if (!is_settled(n))
+            return;
+    c->options.restored = false;
+    log_info("cluster", "restored from a backup: work is placed again");
+    cluster_event(c, "cluster.settled", "every node told what it holds, or its lease is over",
+                  NULL);
+    want_schedule(c);
+    if (c->options.settled)
+        c->options.settled(c->options.userdata);
+}
