@@ -117,7 +117,7 @@ def damaged(archive, out, name, change):
 
 
 @pytest.mark.parametrize("name,change,text", [
-    ("store.rdb", lambda d: d[:-1] + b"x", "is not what was backed up"),
+    ("store.rdb", lambda d: d[:-1] + bytes([d[-1] ^ 1]), "is not what was backed up"),
     ("files/identity/ca.key", lambda d: None, "is missing"),
     ("manifest.json", lambda d: None, "has no manifest"),
     ("manifest.json", lambda d: b"{", "can't be read"),
