@@ -7,7 +7,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// The section `limits`; 0 = no such limit, where the table in config.c allows it.
+struct limits_config {
+    int64_t connections; // people's TLS connections in all
+    int64_t address_connections;
+    int64_t handshakes; // under way in all
+    int64_t address_handshakes;
+    int64_t handshake_ms, header_ms, body_ms, idle_ms;
+    int64_t address_rate, address_burst; // requests a second
+    int64_t identity_rate, identity_burst;
+};
+
 struct master_config {
+    struct limits_config limits;
     char *name;
     char *data_dir;
     char *run_dir;

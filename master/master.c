@@ -13,11 +13,13 @@
 #include "master/api/agents.h"
 #include "master/api/api.h"
 #include "master/api/audit.h"
+#include "master/api/limits.h"
 #include "master/api/idempotency.h"
 #include "master/api/sealed.h"
 #include "master/api/backup.h"
 #include "master/api/tokens.h"
 #include "master/backup/backup.h"
+#include "master/front.h"
 #include "master/identity.h"
 #include "master/logs/log_store.h"
 
@@ -26,7 +28,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BODY_LIMIT 65536
 #define EVENT_PAGE 1000
 
 struct master {
@@ -139,14 +140,8 @@ static int listen_all(struct master *m, struct err *e)
 {
     char path[128];
     uint16_t port = 0;
-    const struct http_server_options o = {.loop = m->loop,
-                                          .handlers = &api_http_handlers,
-                                          .userdata = &m->api,
-                                          .body_limit = BODY_LIMIT,
-                                          .header_timeout_ms = 10000,
-                                          .body_timeout_ms = 60000,
-                                          .idle_timeout_ms = 120000,
-                                          .max_connections = (unsigned)m->config->max_connections};
+    struct http_server_options o = {0};
+    front_options(m->config, m->loop, &m->api, &o);
     const struct tls_server_options tls = {m->identity.server_cert, m->identity.server_key,
                                            m->identity.ca_cert};
     (void)snprintf(path, sizeof(path), "%s/master.sock", m->config->run_dir);
@@ -365,6 +360,8 @@ static int make_parts(struct master *m, struct err *e)
     (void)snprintf(audit, sizeof(audit), "%s/audit", c->data_dir);
     const struct audit_options a = {.loop = m->loop, .folder = audit};
     int r = audit_open(&a, &m->api.audit, e);
+    if (r == 0)
+        r = front_limits(c, &m->api.limits, e);
     return r < 0 ? r : log_store_open(logs, (uint64_t)c->log_limit, &m->api.logs, e);
 }
 
@@ -502,6 +499,7 @@ void master_free(struct master *m)
     tokens_free(m->api.tokens);
     idempotency_free(m->api.idempotency);
     sealed_free(&m->api);
+    limits_free(m->api.limits);
     if (m->api.logs)
         log_store_close(m->api.logs);
     cluster_free(m->cluster);

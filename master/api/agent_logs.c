@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FRAME_HEAD 12 // u64 time_ms, u32 length, little-endian
+#define OFFSET_MAX (UINT64_C(1) << 62) // strtoull gives its highest number for what is above it
+#define FRAME_HEAD 12                  // u64 time_ms, u32 length, little-endian
 
 static int append_frames(struct log_store *s, const char *attempt, enum log_channel channel,
                          uint64_t offset, const char *data, size_t len, uint64_t *next)
@@ -45,8 +46,8 @@ void agents_logs(struct call *call)
     unsigned long long offset = offset_text ? strtoull(offset_text, &end, 10) : 0;
 
     if (!stream || log_channel_from_string(stream, &channel) < 0 || !offset_text ||
-        *offset_text == '\0' || *end) {
-        api_problem(call, 400, "expected ?stream=stdout|stderr&offset=N");
+        offset_text[0] < '0' || offset_text[0] > '9' || *end || offset > OFFSET_MAX) {
+        api_problem(call, 400, "expected ?stream=stdout|stderr&offset=N, N below 2^62");
         return;
     }
     if (!cluster_node_holds(call->who.node, attempt)) {

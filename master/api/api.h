@@ -18,6 +18,7 @@ struct audit;
 struct master_keys;
 struct user_keys;
 struct sealed;
+struct limits;
 
 struct principal {
     enum role role;
@@ -52,6 +53,7 @@ struct api { // one per master; the handlers' files read it
     struct user_keys *user_keys;
     struct sealed *sealed;
     struct backup *backup;
+    struct limits *limits;   // NULL = none (tests)
     struct waiters *waiters; // held GETs (jobs, cluster)
     struct stream *event_streams;
     struct log_stream *log_streams;

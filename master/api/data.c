@@ -53,10 +53,13 @@ static void problem_errno(struct call *call, int r, const char *path)
                  : r == -ENOSPC || r == -EDQUOT                    ? 507
                  : r == -EXDEV || r == -EACCES                     ? 403
                  : r == -ENOTEMPTY || r == -EISDIR || r == -EEXIST ? 409
-                 : r == -ENAMETOOLONG                              ? 400
+                 : r == -ELOOP || r == -EBUSY || r == -ETXTBSY     ? 409
+                 : r == -ENAMETOOLONG || r == -EINVAL              ? 400
                                                                    : 500;
     api_problem(call, status, "%.200s: %s", path,
-                r == -EXDEV ? "leads out of the shared data" : strerror(-r));
+                r == -EXDEV   ? "leads out of the shared data"
+                : r == -ELOOP ? "is a link that leads round in a circle"
+                              : strerror(-r));
 }
 
 // Opens the folder of `path`, making what is missing; *ret_leaf points at its last part.
@@ -310,5 +313,5 @@ void data_delete(struct call *call)
     json_t *j = json_object();
     json_put_str(j, "path", path);
     json_put_bool(j, "deleted", true);
-    api_reply_now(call, 200, j);
+    api_reply_changed(call, 200, j);
 }

@@ -6,6 +6,7 @@
 #include "master/api/api.h"
 #include "master/api/audit.h"
 #include "master/api/idempotency.h"
+#include "master/api/limits.h"
 #include "master/api/local_user.h"
 #include "master/api/router.h"
 #include "master/api/tokens.h"
@@ -165,6 +166,8 @@ static bool admit(struct call *call)
     const char *path = http_request_path(call->req);
     call->route = router_find(api_routes, http_request_method(call->req), path, call->params, allow,
                               sizeof(allow));
+    if (!limits_admit_address(call->api->limits, call))
+        return false;
     if (call->route && call->route->role == ROLE_OPEN)
         return true;
     if (!call->who.sealed && !authenticate(call) && call->who.local) {
@@ -189,7 +192,7 @@ static bool admit(struct call *call)
         api_problem(call, 403, "this needs the right %s, which %s has not been given",
                     right_to_string((enum user_right)lacking(call)), call->who.user);
     } else {
-        return store_usable(call);
+        return limits_admit_identity(call->api->limits, call) && store_usable(call);
     }
     return false;
 }

@@ -56,11 +56,13 @@ const struct route api_routes[] = {
     {"POST", "/v1/sealed", ROLE_OPEN, ROUTE_NOT_SEALED, sealed_post, SEALED_BODY},
     {"POST", "/v1/backup", ROLE_ADMIN, 0, backup_get, 4 * KiB},
 
+    {"GET", "/v1/data", ROLE_VIEWER, 0, data_list, 0},
     {"GET", "/v1/data/", ROLE_VIEWER, 0, data_list, 0},
     {"GET", "/v1/data/{path...}", ROLE_VIEWER, 0, data_get, 0},
     {"PUT", "/v1/data/{path...}", ROLE_USER, ROUTE_STREAM_BODY | ROUTE_AUDITED | ROUTE_DATA_WRITE,
      data_put, 0},
-    {"DELETE", "/v1/data/{path...}", ROLE_USER, ROUTE_AUDITED | ROUTE_DATA_WRITE, data_delete, 0},
+    {"DELETE", "/v1/data/{path...}", ROLE_USER, ROUTE_MUTATES | ROUTE_DATA_WRITE, data_delete,
+     4 * KiB},
 
     {"POST", "/v1/join", ROLE_OPEN, ROUTE_MUTATES | ROUTE_NOT_SEALED, agents_join, 64 * KiB},
     {"POST", "/v1/agent/sync", ROLE_NODE, 0, agents_sync, AGENT_BODY},

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define WAIT_MAX_MS 120000
+#define WAIT_NODES_MAX 1000000
 
 void system_health(struct call *call)
 {
@@ -148,7 +149,13 @@ void system_cluster(struct call *call)
         api_reply(call, 200, cluster_json(call));
         return;
     }
-    struct nodes_wait w = {strtol(nodes, NULL, 10)};
+    char *end = NULL;
+    struct nodes_wait w = {strtol(nodes, &end, 10)};
+    if (nodes[0] < '0' || nodes[0] > '9' || *end || w.nodes > WAIT_NODES_MAX) {
+        api_problem(call, 400, "wait_ready: expected a number of nodes up to %d, found \"%.40s\"",
+                    WAIT_NODES_MAX, nodes);
+        return;
+    }
     if (wait && (units_parse_duration(wait, &wait_ms, &e) < 0 || wait_ms > WAIT_MAX_MS)) {
         api_problem(call, 400, "wait: expected a duration up to 2m (%s)", e.text);
         return;
