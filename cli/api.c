@@ -73,6 +73,7 @@ int api_open(const struct api_target *target, struct api **ret, struct err *e)
                                     .base_url = target->unix_socket ? "http://meadow" : target->url,
                                     .unix_socket = target->unix_socket,
                                     .ca_pem = target->ca_pem,
+                                    .no_verify = target->no_verify,
                                     .connect_timeout_ms = CONNECT_TIMEOUT_MS};
     int r = http_client_new(&o, &a->client, e);
     if (r < 0) {

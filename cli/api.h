@@ -15,6 +15,7 @@ struct api_target {
     char *unix_socket; // NULL = TCP
     char *token;       // NULL = none
     char *ca_pem;      // NULL with a socket only
+    bool no_verify;    // only to fetch a CA whose fingerprint is checked afterwards
     char *origin;      // where this came from, for messages: "--dir /x", "context local"
 };
 void api_target_free(struct api_target *t);

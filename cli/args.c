@@ -12,7 +12,7 @@
 const struct option_spec args_global_options[] = {
     {"dir", 0, "DIR", "the local cluster in DIR (MEADOW_DIR)"},
     {"master", 0, "URL", "the master: https://HOST:PORT or unix:/PATH (MEADOW_MASTER)"},
-    {"token", 0, "T", "bearer token (MEADOW_TOKEN)"},
+    {"token", 0, "T", "bearer token (better: MEADOW_TOKEN, which `ps` doesn't show)"},
     {"ca", 0, "FILE", "the cluster's CA certificate (MEADOW_CA)"},
     {"context", 0, "NAME", "a context of ~/.config/meadow/contexts.json"},
     {"output", 'o', "FORMAT", "table, json or yaml"},

@@ -23,13 +23,17 @@ int cmd_token_create(struct cli *cli, const struct args *args)
                       json_opt_str(answer, "id", "?"), json_opt_str(answer, "user", "?"),
                       json_opt_str(answer, "role", "?"));
     (void)printf("%s\n", json_opt_str(answer, "token", ""));
+    if (!cli->quiet)
+        (void)fprintf(stderr, "log in with it: meadow login %s --fingerprint %s\n",
+                      json_opt_str(answer, "master", "?"),
+                      json_opt_str(answer, "ca_fingerprint", "?"));
     return CLI_OK;
 }
 
 int cmd_token_list(struct cli *cli, const struct args *args)
 {
     static const char *const headings[] = {"ID",      "NAME",    "USER", "ROLE",
-                                           "CREATED", "EXPIRES", NULL};
+                                           "CREATED", "EXPIRES", "USED", NULL};
     cleanup_json json_t *list = NULL;
     size_t i;
     const json_t *x;
@@ -47,7 +51,9 @@ int cmd_token_list(struct cli *cli, const struct args *args)
         table_cell(t, json_opt_str(x, "user", NULL));
         table_cell(t, json_opt_str(x, "role", NULL));
         table_cell(t, json_opt_str(x, "created_at", NULL));
-        table_cell(t, json_opt_str(x, "expires_at", NULL));
+        table_cell(t, json_opt_bool(x, "expired", false) ? "expired"
+                                                         : json_opt_str(x, "expires_at", NULL));
+        table_cell(t, json_opt_str(x, "used_at", NULL));
     }
     if (!cli->quiet)
         table_print(t, cli->color);

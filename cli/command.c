@@ -56,6 +56,27 @@ static const struct option_spec token_create_options[] = {
     {0},
 };
 
+static const struct option_spec user_options[] = {
+    {"role", 0, "R", "viewer, user (default), operator or admin"},
+    {"rights", 0, "LIST", "of exec and data-write, or none (default: both from user on)"},
+    {"team", 0, "T", "team, or none"},
+    {"uid", 0, "N", "whose tasks run on the nodes: uid, or none"},
+    {"gid", 0, "N", "the gid, or none"},
+    {"disable", 0, NULL, "lock out; all tokens end"},
+    {"enable", 0, NULL, "let in again (with new tokens)"},
+    {0},
+};
+static const struct option_spec login_options[] = {
+    {"fingerprint", 0, "SHA256", "of the cluster's CA, as `meadow token create` prints it"},
+    {0},
+};
+static const struct option_spec audit_options[] = {
+    {"limit", 0, "N", "the last N (default 50)"},
+    {"user", 0, "U", "only this user's"},
+    {"after", 0, "N", "only those after this entry"},
+    {0},
+};
+
 static const struct option_spec join_options[] = {
     {"uses", 0, "U", "how many machines may use it (default 10)"},
     {"ttl", 0, "D", "how long it is good (default 1h)"},
@@ -116,6 +137,19 @@ const struct command command_table[] = {
     {"backup", NULL, "[FILE]", "store and keys of the cluster in one file", NULL, 0, 1, cmd_backup},
     {"restore", NULL, "FILE", "lay a backup into the place of a lost master", restore_options, 1, 1,
      cmd_restore},
+    {"user", "add", "NAME", "add a user", user_options, 1, 1, cmd_user_add},
+    {"user", "list", "", "the users", NULL, 0, 0, cmd_user_list},
+    {"user", "show", "NAME", "one user", NULL, 1, 1, cmd_user_show},
+    {"user", "set", "NAME", "change role, rights, team, mapping, or lock out", user_options, 1, 1,
+     cmd_user_set},
+    {"user", "remove", "NAME", "remove a user, with all tokens and keys", NULL, 1, 1,
+     cmd_user_remove},
+    {"login", NULL, "URL", "keep a token for a master; it is read from standard input",
+     login_options, 1, 1, cmd_login},
+    {"logout", NULL, "", "revoke and forget the token of the current context", NULL, 0, 0,
+     cmd_logout},
+    {"audit", NULL, "", "who changed what, and who was refused what", audit_options, 0, 0,
+     cmd_audit},
     {"dashboard", NULL, "", "print the address of the API and its page", NULL, 0, 0, cmd_dashboard},
     {"version", NULL, "", "of this command and of the master", NULL, 0, 0, cmd_version},
     {"help", NULL, "[COMMAND]", "this text, or help on a command", NULL, 0, 2, cmd_help},
@@ -124,11 +158,10 @@ const struct command command_table[] = {
     {"image", NULL, "", "", NULL, 0, -1, NULL},
     {"exec", NULL, "", "", NULL, 0, -1, NULL},
     {"top", NULL, "", "", NULL, 0, -1, NULL},
-    {"user", NULL, "", "", NULL, 0, -1, NULL},
-    {"login", NULL, "", "", NULL, 0, -1, NULL},
-    {"logout", NULL, "", "", NULL, 0, -1, NULL},
     {"key", NULL, "", "", NULL, 0, -1, NULL},
     {"audit", NULL, "", "", NULL, 0, -1, NULL},
+    {"backup", NULL, "", "", NULL, 0, -1, NULL},
+    {"restore", NULL, "", "", NULL, 0, -1, NULL},
     {"template", NULL, "", "", NULL, 0, -1, NULL},
     {0},
 };

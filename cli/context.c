@@ -144,8 +144,9 @@ int context_of_dir(const char *dir, struct api_target *ret, struct err *e)
     return 0;
 }
 
-static int of_master(const char *master, const char *token, const char *ca, const char *origin,
-                     struct api_target *ret, struct err *e)
+// The CA is a file's, or `ca_pem` itself.
+static int of_master(const char *master, const char *token, const char *ca, const char *ca_pem,
+                     const char *origin, struct api_target *ret, struct err *e)
 {
     struct api_target t = {0};
     size_t len = strlen(master);
@@ -156,6 +157,8 @@ static int of_master(const char *master, const char *token, const char *ca, cons
     } else if (strncmp(master, "https://", 8) != 0 || len < 9) {
         return err_set(e, -EINVAL, "master: \"%.200s\": expected https://HOST:PORT or unix:/PATH",
                        master);
+    } else if (!ca && ca_pem) {
+        t.ca_pem = cli_strdup(ca_pem);
     } else if (!ca) {
         return err_set(e, -EINVAL,
                        "the cluster's CA is needed to speak to %.200s: give --ca FILE or MEADOW_CA",
@@ -194,7 +197,7 @@ static int of_context(const json_t *all, const char *name, const struct context_
                         : c->env_token ? c->env_token
                                        : json_opt_str(x, "token", NULL);
     const char *ca = c->ca ? c->ca : c->env_ca ? c->env_ca : json_opt_str(x, "ca", NULL);
-    return of_master(master, token, ca, origin, ret, e);
+    return of_master(master, token, ca, json_opt_str(x, "ca_pem", NULL), origin, ret, e);
 }
 
 static int of_file(const struct context_choice *c, struct api_target *ret, struct err *e)
@@ -208,8 +211,8 @@ static int of_file(const struct context_choice *c, struct api_target *ret, struc
     if (name)
         return of_context(all, name, c, ret, e);
     if (access(CONTEXT_INSTALLED_SOCKET, F_OK) == 0)
-        return of_master("unix:" CONTEXT_INSTALLED_SOCKET, NULL, NULL, "the master of this machine",
-                         ret, e);
+        return of_master("unix:" CONTEXT_INSTALLED_SOCKET, NULL, NULL, NULL,
+                         "the master of this machine", ret, e);
     return err_set(e, -ENOENT,
                    "no master is known: no --dir, --master or --context, and no context was made");
 }
@@ -222,12 +225,12 @@ int context_resolve(const struct context_choice *c, struct api_target *ret, stru
     if (c->dir)
         return context_of_dir(c->dir, ret, e);
     if (c->master)
-        return of_master(c->master, token, ca, "--master", ret, e);
+        return of_master(c->master, token, ca, NULL, "--master", ret, e);
     if (c->context)
         return of_file(c, ret, e);
     if (c->env_dir)
         return context_of_dir(c->env_dir, ret, e);
     if (c->env_master)
-        return of_master(c->env_master, token, ca, "MEADOW_MASTER", ret, e);
+        return of_master(c->env_master, token, ca, NULL, "MEADOW_MASTER", ret, e);
     return of_file(c, ret, e);
 }

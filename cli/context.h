@@ -23,8 +23,8 @@ int context_of_dir(const char *dir, struct api_target *ret, struct err *e) WARN_
 
 // "~/.config/meadow/contexts.json" (XDG_CONFIG_HOME honoured); caller frees. NULL without a home.
 char *context_file(void);
-// {"current": NAME, "contexts": {NAME: {dir} or {master, token, ca}}}; an empty one when there is
-// no file. Caller owns *ret.
+// {"current": NAME, "contexts": {NAME: {dir} or {master, token, ca (a file) or ca_pem}}}; an empty
+// one when there is no file. Caller owns *ret.
 int context_load(const char *file, json_t **ret, struct err *e) WARN_UNUSED;
 int context_save(const char *file, const json_t *contexts,
                  struct err *e) WARN_UNUSED; // 0600, folder 0700

@@ -8,6 +8,7 @@
 #include "master/api/handlers.h"
 #include "master/api/tokens.h"
 
+#include <openssl/crypto.h>
 #include <string.h>
 
 #define DAY_MS INT64_C(86400000)
@@ -108,7 +109,7 @@ void access_token_create(struct call *call)
     struct err e = {""};
     enum role role;
     int64_t ttl_ms;
-    char text[TOKEN_TEXT_BYTES], id[ID_BYTES];
+    char text[TOKEN_TEXT_BYTES], id[ID_BYTES], fingerprint[65];
     cleanup_json json_t *body = api_body(call);
     if (!body)
         return;
@@ -137,6 +138,10 @@ void access_token_create(struct call *call)
     }
     json_t *j = tokens_view(call->api->tokens, id);
     json_put_str(j, "token", text);
+    json_put_str(j, "master", call->api->settings.url);
+    if (pki_cert_fingerprint(call->api->settings.ca_cert_pem, fingerprint, &e) == 0)
+        json_put_str(j, "ca_fingerprint", fingerprint);
+    OPENSSL_cleanse(text, sizeof(text));
     call->idempotency_key[0] = '\0';
     api_reply_changed(call, 201, j);
 }
