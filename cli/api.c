@@ -3,6 +3,7 @@
 // the call under way, which completes it like any other end.
 #include "cli/api.h"
 
+#include "cli/api_sealed.h"
 #include "cli/api_watch.h"
 #include "common/cleanup.h"
 #include "common/http_client.h"
@@ -21,6 +22,7 @@ struct api {
     uv_loop_t loop;
     struct http_client *client;
     char *url, *origin, *token;
+    struct api_sealed *sealed; // NULL = plain
     struct api_watch watch;
     bool interrupted, output_gone;
     uv_timer_t pause;
@@ -98,9 +100,18 @@ void api_close(struct api *a)
     if (a->token)
         explicit_bzero(a->token, strlen(a->token));
     free(a->token);
+    api_sealed_close(a->sealed);
     free(a->url);
     free(a->origin);
     free(a);
+}
+
+void api_use_sealed(struct api *a, struct api_sealed *sealed)
+{
+    a->sealed = sealed;
+    if (a->token)
+        explicit_bzero(a->token, strlen(a->token));
+    free(TAKE_PTR(a->token));
 }
 
 const char *api_url(const struct api *a)
@@ -267,6 +278,41 @@ static int call_once(struct api *a, const struct api_request *req, const char *k
     return a->done ? 0 : err_set(e, -EIO, "the connection ended without an answer");
 }
 
+// A sealed answer is whole when it can be read.
+static int give_chunk(struct api *a, const struct api_request *req, struct err *e)
+{
+    a->streamed = true;
+    if (req->chunk(a->answer.body, a->answer.len, req->userdata) < 0)
+        return err_set(e, -ECANCELED, "cancelled");
+    a->answer.body[0] = '\0';
+    a->answer.len = 0;
+    return 0;
+}
+
+static int call_sealed(struct api *a, const struct api_request *req, const char *key, struct err *e)
+{
+    bool again = true;
+    int r = 0;
+    while (r == 0 && again) {
+        cleanup_free char *text = NULL;
+        r = api_seal(a->sealed, req, changes(req->method) ? key : NULL, &text, e);
+        if (r < 0)
+            return r;
+        const struct api_request outer = {.method = "POST",
+                                          .path = "/v1/sealed",
+                                          .content_type = "application/jose",
+                                          .accept = "application/jose",
+                                          .body = text,
+                                          .body_len = strlen(text),
+                                          .timeout_ms = req->timeout_ms};
+        api_answer_free(&a->answer);
+        r = call_once(a, &outer, NULL, e);
+        if (r == 0)
+            r = api_unseal(a->sealed, &a->answer, &again, e);
+    }
+    return r < 0 || !req->chunk || a->answer.status / 100 != 2 ? r : give_chunk(a, req, e);
+}
+
 static bool unreachable(int r)
 {
     return r == -ECONNREFUSED || r == -EIO || r == -EPROTO;
@@ -289,7 +335,7 @@ int api_call(struct api *a, const struct api_request *req, struct api_answer *re
     a->streamed = false;
     for (int attempt = 0;; attempt++) {
         api_answer_free(&a->answer);
-        int r = call_once(a, req, key, e);
+        int r = a->sealed ? call_sealed(a, req, key, e) : call_once(a, req, key, e);
         if (r == 0) {
             *ret = a->answer;
             a->answer = (struct api_answer){0};

@@ -9,13 +9,15 @@
 #include <stdint.h>
 
 struct api;
+struct api_sealed;
 
 struct api_target {
     char *url;         // "https://127.0.0.1:7420"; with a socket only for messages
     char *unix_socket; // NULL = TCP
     char *token;       // NULL = none
-    char *ca_pem;      // NULL with a socket only
-    bool no_verify;    // only to fetch a CA whose fingerprint is checked afterwards
+    char *ca_pem;      // NULL with a socket, and with no_verify
+    bool no_verify;    // only to fetch a CA whose fingerprint is checked afterwards, and for
+                       // sealed requests, which trust nothing below
     char *origin;      // where this came from, for messages: "--dir /x", "context local"
 };
 void api_target_free(struct api_target *t);
@@ -23,6 +25,8 @@ void api_target_free(struct api_target *t);
 int api_open(const struct api_target *target, struct api **ret,
              struct err *e) WARN_UNUSED; // copies
 void api_close(struct api *a);           // NULL allowed
+// From now on every request goes in an envelope, without the token. Takes it.
+void api_use_sealed(struct api *a, struct api_sealed *sealed);
 const char *api_url(const struct api *a);
 const char *api_origin(const struct api *a);
 
@@ -60,7 +64,7 @@ void api_answer_free(struct api_answer *answer);
 // Sends it with the token, and an Idempotency-Key when it changes something; a connection that
 // breaks is tried once more. 0 when there is an answer of whatever status; -ECONNREFUSED,
 // -EHOSTUNREACH, -ETIMEDOUT, -EACCES (certificate), -EIO..., -EINTR after an interrupt, -ECANCELED
-// when `chunk` refused.
+// when `chunk` refused, -ENOTSUP for what can't be sealed.
 int api_call(struct api *a, const struct api_request *req, struct api_answer *ret,
              struct err *e) WARN_UNUSED;
 

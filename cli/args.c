@@ -15,6 +15,8 @@ const struct option_spec args_global_options[] = {
     {"token", 0, "T", "bearer token (better: MEADOW_TOKEN, which `ps` doesn't show)"},
     {"ca", 0, "FILE", "the cluster's CA certificate (MEADOW_CA)"},
     {"context", 0, "NAME", "a context of ~/.config/meadow/contexts.json"},
+    {"sealed", 0, NULL, "in RSA+AES envelopes, signed with your key (MEADOW_SEALED)"},
+    {"key", 0, "NAME", "which of your keys signs (MEADOW_KEY; default \"default\")"},
     {"output", 'o', "FORMAT", "table, json or yaml"},
     {"quiet", 'q', NULL, "names or ids alone"},
     {"no-color", 0, NULL, "no colours"},

@@ -2,6 +2,7 @@
 // Setting up from the global options, the way to the master, and failing in three lines.
 #include "cli/cli.h"
 
+#include "cli/api_sealed.h"
 #include "cli/command.h"
 #include "cli/context.h"
 #include "common/cleanup.h"
@@ -78,6 +79,37 @@ static const char *filled(const char *text)
     return text && text[0] ? text : NULL;
 }
 
+const char *cli_key_name(const struct cli *cli)
+{
+    const char *name = args_value(cli->args, "key");
+    name = name ? name : filled(getenv("MEADOW_KEY"));
+    return name ? name : SEALED_KEY_DEFAULT;
+}
+
+static int open_sealed(struct cli *cli, const struct context_choice *c, bool *ret_resolved,
+                       struct err *e)
+{
+    struct api_target t = {0};
+    struct sealed_key key = {0};
+    struct api_sealed *sealed = NULL;
+    int r = sealed_key_load(cli_key_name(cli), &key, e);
+    if (r == 0 && !key.master)
+        r = err_set(e, -EINVAL, "the key %s is not registered", key.name);
+    *ret_resolved = r == 0 || r != -ENOENT;
+    if (r == 0)
+        r = sealed_key_target(&key, c, &t, e);
+    if (r == 0)
+        r = api_sealed_open(&key, &sealed, e);
+    if (r == 0)
+        r = api_open(&t, &cli->api, e);
+    if (r == 0)
+        api_use_sealed(cli->api, TAKE_PTR(sealed));
+    api_sealed_close(sealed);
+    sealed_key_reset(&key);
+    api_target_free(&t);
+    return r;
+}
+
 // 0 or -errno; *ret_resolved tells whether a master was named.
 static int open_api(struct cli *cli, bool *ret_resolved, struct err *e)
 {
@@ -96,6 +128,8 @@ static int open_api(struct cli *cli, bool *ret_resolved, struct err *e)
     *ret_resolved = true;
     if (cli->api)
         return 0;
+    if (args_has(a, "sealed") || filled(getenv("MEADOW_SEALED")))
+        return open_sealed(cli, &c, ret_resolved, e);
     int r = context_resolve(&c, &t, e);
     *ret_resolved = r == 0;
     if (r == 0)
@@ -124,8 +158,10 @@ int cli_api(struct cli *cli, struct api **ret)
     if (resolved)
         return cli_fail(CLI_FAILED, "can't speak to the master", e.text, NULL);
     return cli_fail(r == -EINVAL ? CLI_USAGE : CLI_UNREACHABLE, "can't find the master", e.text,
-                    r == -ENOENT ? "`meadow up` starts a cluster on this machine"
-                                 : "see `meadow help` on --dir, --master, --context");
+                    args_has(cli->args, "sealed")
+                        ? "`meadow key new` and `meadow key register` first"
+                    : r == -ENOENT ? "`meadow up` starts a cluster on this machine"
+                                   : "see `meadow help` on --dir, --master, --context");
 }
 
 // --- saying what happened ---

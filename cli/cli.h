@@ -46,6 +46,9 @@ int cli_api(struct cli *cli, struct api **ret);
 // Without a word; 0 or -errno.
 int cli_api_quiet(struct cli *cli, struct api **ret) WARN_UNUSED;
 
+// Which of the caller's keys: --key, MEADOW_KEY, "default".
+const char *cli_key_name(const struct cli *cli);
+
 // One request and its JSON answer (caller owns *ret; ret may be NULL). Exit status; any failure is
 // printed, `what` saying what was tried ("job stop x").
 int cli_get(struct cli *cli, const char *what, const char *path, json_t **ret);

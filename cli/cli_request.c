@@ -26,7 +26,7 @@ static int report_transport(const struct cli *cli, const char *what, int r, cons
     if (r == -EACCES)
         return cli_failf(CLI_UNREACHABLE, what, "check --ca, or whether this is the right address",
                          "%s (%s): %.300s", url, api_origin(cli->api), e->text);
-    if (r == -ENOMEM || r == -EFBIG)
+    if (r == -ENOMEM || r == -EFBIG || r == -ENOTSUP)
         return cli_fail(CLI_FAILED, what, e->text, NULL);
     const char *todo = strncmp(api_origin(cli->api), "the local", 9) == 0
                            ? "`meadow up` starts it again; its log is log/master.log there"

@@ -76,6 +76,23 @@ static const struct option_spec audit_options[] = {
     {"after", 0, "N", "only those after this entry"},
     {0},
 };
+static const struct option_spec key_new_options[] = {
+    {"type", 0, "ec|ed25519|rsa", "what kind (default ec: P-256)"},
+    {0},
+};
+static const struct option_spec key_user_options[] = {
+    {"user", 0, "U", "whose key it is (admins; default: yours)"},
+    {0},
+};
+static const struct option_spec key_master_options[] = {
+    {"pem", 0, NULL, "the public key itself"},
+    {"pin", 0, NULL, "trust it from now on, with the key of --key"},
+    {0},
+};
+static const struct option_spec key_rotate_options[] = {
+    {"bits", 0, "2048|3072", "its size (default 2048)"},
+    {0},
+};
 
 static const struct option_spec join_options[] = {
     {"uses", 0, "U", "how many machines may use it (default 10)"},
@@ -150,6 +167,14 @@ const struct command command_table[] = {
      cmd_logout},
     {"audit", NULL, "", "who changed what, and who was refused what", audit_options, 0, 0,
      cmd_audit},
+    {"key", "new", "[NAME]", "make a key for sealed requests", key_new_options, 0, 1, cmd_key_new},
+    {"key", "register", "[NAME]", "make the master know it, and pin the master's", key_user_options,
+     0, 1, cmd_key_register},
+    {"key", "list", "", "the keys that the master knows", NULL, 0, 0, cmd_key_list},
+    {"key", "remove", "ID", "end a key", NULL, 1, 1, cmd_key_remove},
+    {"key", "master", "", "the master's key, its thumbprint first", key_master_options, 0, 0,
+     cmd_key_master},
+    {"key", "rotate", "", "give the master a new key", key_rotate_options, 0, 0, cmd_key_rotate},
     {"dashboard", NULL, "", "print the address of the API and its page", NULL, 0, 0, cmd_dashboard},
     {"version", NULL, "", "of this command and of the master", NULL, 0, 0, cmd_version},
     {"help", NULL, "[COMMAND]", "this text, or help on a command", NULL, 0, 2, cmd_help},
@@ -158,10 +183,6 @@ const struct command command_table[] = {
     {"image", NULL, "", "", NULL, 0, -1, NULL},
     {"exec", NULL, "", "", NULL, 0, -1, NULL},
     {"top", NULL, "", "", NULL, 0, -1, NULL},
-    {"key", NULL, "", "", NULL, 0, -1, NULL},
-    {"audit", NULL, "", "", NULL, 0, -1, NULL},
-    {"backup", NULL, "", "", NULL, 0, -1, NULL},
-    {"restore", NULL, "", "", NULL, 0, -1, NULL},
     {"template", NULL, "", "", NULL, 0, -1, NULL},
     {0},
 };
