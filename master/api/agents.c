@@ -123,6 +123,22 @@ static void on_time(uv_timer_t *timer)
         respond(h);
 }
 
+// Answered at the latest when the hold time is over, whatever the store does meanwhile: an answer
+// renews leases, and acknowledges only what is durable.
+static void hold(struct held *h)
+{
+    if (h->timer_open)
+        return;
+    if (uv_timer_init(h->api->settings.loop, &h->timer) < 0) {
+        respond(h);
+        return;
+    }
+    h->timer_open = true;
+    h->uses++;
+    (void)uv_timer_start(&h->timer, on_time,
+                         (uint64_t)cluster_settings(h->api->cluster)->sync_interval_ms, 0);
+}
+
 // Applied, and durable as far as there was something: answer, or wait for news.
 static void settle(struct held *h, bool acknowledge)
 {
@@ -130,15 +146,8 @@ static void settle(struct held *h, bool acknowledge)
         respond(h);
         return;
     }
-    if (uv_timer_init(h->api->settings.loop, &h->timer) < 0) {
-        respond(h);
-        return;
-    }
-    h->timer_open = true;
-    h->uses++;
     h->node->held_by = h;
-    (void)uv_timer_start(&h->timer, on_time,
-                         (uint64_t)cluster_settings(h->api->cluster)->sync_interval_ms, 0);
+    hold(h);
 }
 
 static void on_durable(int result, void *userdata)
@@ -218,6 +227,8 @@ static void message(struct call *call, bool report)
     // While the store is down nothing is applied or acknowledged; the answer still renews leases.
     bool usable = store_ok(call->api->store, &reason);
     int r = usable ? cluster_node_message(call->api->cluster, n, &msg, &e) : 0;
+    if (!usable)
+        cluster_node_heard(n, msg.instance);
     if (r < 0) {
         json_t *extra = json_object();
         json_put_str(extra, "refused", e.text);
@@ -236,9 +247,14 @@ static void message(struct call *call, bool report)
     h->uses = 1;
     http_request_on_gone(call->req, on_gone, h);
     bool carries = usable && (msg.n_statuses > 0 || msg.has_inventory);
-    if (carries && commit_then(cluster_commit(call->api->cluster), 0, on_durable, h) == 0)
+    if (carries && commit_then(cluster_commit(call->api->cluster), 0, on_durable, h) == 0) {
+        hold(h);
         goto out;
-    settle(h, false);
+    }
+    if (report && !usable)
+        hold(h); // told again when there is an answer: not at once
+    else
+        settle(h, false);
     held_unref(h);
 out:
     sync_request_reset(&msg);

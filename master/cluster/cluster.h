@@ -69,6 +69,8 @@ int cluster_node_join(struct cluster *c, const char *name, const char *key_finge
 // `held_gone`: see api/agents.c.
 int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg,
                          struct err *e) WARN_UNUSED;
+// It spoke while the store can take nothing in: it lives, and nothing else of its message counts.
+void cluster_node_heard(struct node *n, const char *instance);
 // Its connection with the held sync is gone: another instance may take over at once.
 void cluster_node_disconnected(struct cluster *c, struct node *n);
 // Whether the attempt is in the node's assignment: only then may the node send its logs.

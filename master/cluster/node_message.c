@@ -188,6 +188,12 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
     return 0;
 }
 
+void cluster_node_heard(struct node *n, const char *instance)
+{
+    if (strcmp(n->instance, instance) == 0)
+        n->seen_boot_ms = clock_boot_ms();
+}
+
 void cluster_node_disconnected(struct cluster *c, struct node *n)
 {
     (void)c;

@@ -73,12 +73,18 @@ static pid_t noted_pid(const char *path)
     return pid > 1 ? (pid_t)pid : 0;
 }
 
-static bool works_in(pid_t pid, const char *dir)
+enum place { PLACE_OURS, PLACE_OTHER, PLACE_NONE };
+
+// PLACE_NONE: it is on its way out, and has no working folder any more.
+static enum place place_of(pid_t pid, const char *dir)
 {
     char link[64], target[PATH_MAX];
     (void)snprintf(link, sizeof(link), "/proc/%d/cwd", (int)pid);
     ssize_t n = readlink(link, target, sizeof(target) - 1);
-    return n >= 0 && (size_t)n == strlen(dir) && memcmp(target, dir, (size_t)n) == 0;
+    if (n < 0)
+        return errno == ENOENT || errno == ESRCH ? PLACE_NONE : PLACE_OTHER;
+    bool ours = (size_t)n == strlen(dir) && memcmp(target, dir, (size_t)n) == 0;
+    return ours ? PLACE_OURS : PLACE_OTHER;
 }
 
 void redis_old_note(int lock, pid_t pid)
@@ -200,15 +206,15 @@ static int handle_owner(struct redis_old *o, pid_t pid, int socket)
 {
     const char *dir = o->options.dir;
     o->pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-    if (o->pidfd >= 0 &&
-        works_in(pid, dir)) { // looked at after the open: the pid can't be another's by now
+    // Looked at after the open: the pid can't be another's by now.
+    enum place place = o->pidfd >= 0 ? place_of(pid, dir) : PLACE_NONE;
+    if (place == PLACE_OURS) {
         o->pid = pid;
         return wait_for(o, socket);
     }
-    bool alive = o->pidfd >= 0;
-    if (alive)
+    if (o->pidfd >= 0)
         (void)close(TAKE_FD(o->pidfd));
-    if (alive && socket >= 0)
+    if (place == PLACE_OTHER && socket >= 0)
         return err_set(&o->e, -EADDRINUSE, "%s: process %d listens there and is not ours",
                        o->options.socket, (int)pid);
     if (uv_now(o->options.loop) >= o->given_up_at)
