@@ -54,7 +54,7 @@ const struct route api_routes[] = {
     {"GET", "/v1/keys", ROLE_VIEWER, 0, keys_list, 0},
     {"DELETE", "/v1/keys/{k}", ROLE_USER, ROUTE_MUTATES, keys_remove, 4 * KiB},
     {"POST", "/v1/sealed", ROLE_OPEN, ROUTE_NOT_SEALED, sealed_post, SEALED_BODY},
-    {"POST", "/v1/backup", ROLE_ADMIN, 0, backup_get, 4 * KiB},
+    {"POST", "/v1/backup", ROLE_ADMIN, ROUTE_AUDITED, backup_get, 4 * KiB},
 
     {"GET", "/v1/data", ROLE_VIEWER, 0, data_list, 0},
     {"GET", "/v1/data/", ROLE_VIEWER, 0, data_list, 0},
