@@ -9,6 +9,7 @@
 #include "proto/version.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #define STATE_FORMAT 1
 
@@ -119,6 +120,21 @@ static void put_resources(json_t *c, const json_t *node)
         json_decref(r);
 }
 
+// Tasks of people who have no uid of their own here run as whoever started this cluster. Another
+// uid needs root, and root's cluster has it.
+static void put_policy(json_t *c)
+{
+    json_t *p = cli_need(json_object());
+
+    json_put_i64(p, "default_uid", geteuid());
+    json_put_i64(p, "default_gid", getegid());
+    if (geteuid() == 0)
+        json_put_bool(p, "allow_root", true);
+    else
+        json_put(p, "allow_uids", json_pack("[o]", json_sprintf("%u", (unsigned)geteuid())));
+    json_put(c, "policy", p);
+}
+
 int up_write_agent(const struct local *l, size_t node, const char *token, struct err *e)
 {
     const json_t *n = json_array_get(json_object_get(l->state, "nodes"), node);
@@ -143,6 +159,7 @@ int up_write_agent(const struct local *l, size_t node, const char *token, struct
     if (docker)
         json_put(c, "docker", json_pack("{s:s}", "socket", docker));
     put_resources(c, n);
+    put_policy(c);
     json_put(c, "ports",
              json_pack("{s:I,s:I}", "first", (json_int_t)json_opt_i64(n, "ports_first", 0), "count",
                        (json_int_t)json_opt_i64(n, "ports_count", 0)));

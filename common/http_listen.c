@@ -218,7 +218,9 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
     mode_t mask = umask(0777); // nobody gets in before the mode is right
     r = fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
     (void)umask(mask);
-    if (r == 0 && ((gid != (gid_t)-1 && chown(path, (uid_t)-1, gid) < 0) || chmod(path, mode) < 0 ||
+    // Its group is ours already as a rule, and a hardened service may not even ask for another one.
+    bool other_group = gid != (gid_t)-1 && gid != getegid();
+    if (r == 0 && ((other_group && chown(path, (uid_t)-1, gid) < 0) || chmod(path, mode) < 0 ||
                    listen(fd, 1024) < 0))
         r = -errno;
     if (r < 0)

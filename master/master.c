@@ -308,6 +308,8 @@ static int prepare_folders(struct master *m, struct err *e)
     char path[300];
     const struct master_config *c = m->config;
     int r = make_dirs(c->data_dir, 0700, e);
+    if (r == 0 && chmod(c->data_dir, 0700) < 0) // systemd made it open, with the shared data
+        r = err_errno(e, -errno, "close %s to others", c->data_dir);
     if (r == 0)
         r = make_dirs(c->run_dir, 0755, e);
     if (r == 0)

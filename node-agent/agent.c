@@ -210,7 +210,7 @@ static int make_folders(struct agent *a, struct err *e)
 {
     const struct agent_config *c = a->options.config;
     char path[160];
-    int r = make_dirs(c->state_dir, 0700, e);
+    int r = make_dirs(c->state_dir, geteuid() == 0 ? 0711 : 0700, e);
 
     if (r == 0)
         r = make_dirs(c->run_dir, 0755, e);
@@ -256,6 +256,7 @@ static int make_executor(struct agent *a, struct err *e)
                                  .max_starts = starts         ? starts
                                                : is_docker(a) ? STARTS_DOCKER
                                                               : STARTS_PROCESS,
+                                 .policy = &a->policy,
                                  .log_limit = c->log_limit,
                                  .prepare = prepare_spec,
                                  .logs_open = logs_open,
@@ -264,6 +265,7 @@ static int make_executor(struct agent *a, struct err *e)
                                  .node_changed = node_changed,
                                  .userdata = a};
 
+    agent_config_policy(c, &a->policy);
     if (executor_new(&o, &a->executor) < 0)
         return err_set(e, -ENOMEM, "out of memory");
     return executor_load(a->executor, e);

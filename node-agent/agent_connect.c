@@ -217,6 +217,7 @@ static int make_runtime(struct agent *a, struct err *e)
                                 .data_dir = c->data_dir,
                                 .docker_socket = c->docker_socket,
                                 .cgroup_parent = c->cgroup_parent ? c->cgroup_parent : "",
+                                .policy = &a->policy,
                                 .total_cpu_milli = node_total_cpu_milli(a->options.sysroot),
                                 .node_address = c->address ? c->address : a->address,
                                 .gpu_uuid = gpu_uuid,

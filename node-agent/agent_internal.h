@@ -19,6 +19,7 @@ struct agent {
     char instance[INSTANCE_BYTES];
     struct hardware_system system;
     struct attempt_dirs dirs;
+    struct policy policy;
     int lock_fd;
     bool stopping;
     char address[ADDRESS_BYTES];

@@ -45,38 +45,64 @@ static int sync_folder(const char *path, struct err *e)
     return 0;
 }
 
-static int make_folders(const struct attempt_dirs *d, const char *id, struct err *e)
+// As root, everything that the task and its init write belongs to the task's user, and nobody else
+// may look in. Any other agent can't give files away: there the folders above are closed instead,
+// and an engine's container may write whoever it is.
+static bool gives_away(const struct attempt_spec *spec)
+{
+    return geteuid() == 0 && spec->uid >= 0;
+}
+
+static int make_own(const struct attempt_spec *spec, const char *path, mode_t otherwise,
+                    struct err *e)
+{
+    mode_t mode = gives_away(spec) ? 0700 : otherwise;
+    int r = make_dirs(path, mode, e);
+    if (r < 0)
+        return r;
+    // Also where it is there already (a claim that a crash cut short).
+    if (chmod(path, mode) < 0 ||
+        (gives_away(spec) && lchown(path, (uid_t)spec->uid, (gid_t)spec->gid) < 0))
+        return err_errno(e, -errno, "give %s to uid %" PRId64, path, spec->uid);
+    return 0;
+}
+
+static int make_folders(const struct attempt_dirs *d, const struct attempt_spec *spec,
+                        struct err *e)
 {
     char path[ATTEMPT_PATH_BYTES];
-    attempt_path(d, id, "work", path);
-    int r = make_dirs(path, 0700, e);
-    if (r < 0)
-        return r;
-    // An image may run as any user and its init writes here; nobody else gets through the 0700
-    // folder above.
-    attempt_path(d, id, "out", path);
-    r = make_dirs(path, 0777, e);
-    if (r < 0)
-        return r;
-    if (chmod(path, 0777) < 0)
-        return err_errno(e, -errno, "chmod %s", path);
-    attempt_run_path(d, id, "", path);
-    return make_dirs(path, 0755, e);
+    mode_t above = gives_away(spec) ? 0711 : 0700;
+    (void)snprintf(path, sizeof(path), "%s/attempts", d->state);
+    int r = make_dirs(path, above, e);
+    attempt_path(d, spec->id, "", path);
+    if (r == 0)
+        r = make_dirs(path, above, e);
+    attempt_path(d, spec->id, "work", path);
+    if (r == 0)
+        r = make_own(spec, path, 0700, e);
+    attempt_path(d, spec->id, "out", path);
+    if (r == 0)
+        r = make_own(spec, path, 0777, e);
+    attempt_run_path(d, spec->id, "", path);
+    return r < 0 ? r : make_dirs(path, 0755, e);
 }
 
 // Files that meadow-init needs before it starts the command, made here (off the agent's loop) with
 // their room: what is not created later cannot wait for a disk that is busy syncing. For any user,
 // as the folder is.
-static int make_records(const struct attempt_dirs *d, const char *id, struct err *e)
+static int make_records(const struct attempt_dirs *d, const struct attempt_spec *spec,
+                        struct err *e)
 {
     static const char *const names[] = {"out/init.lock", "out/started.tmp", "out/exit.tmp"};
     static const char room[RECORD_ROOM];
     char path[ATTEMPT_PATH_BYTES];
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-        attempt_path(d, id, names[i], path);
+        attempt_path(d, spec->id, names[i], path);
         cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
         int r = fd < 0 ? -errno : write_all(fd, room, sizeof(room));
-        if (r == 0 && fchmod(fd, 0666) < 0)
+        if (r == 0 && fchmod(fd, gives_away(spec) ? 0600 : 0666) < 0)
+            r = -errno;
+        if (r == 0 && gives_away(spec) && fchown(fd, (uid_t)spec->uid, (gid_t)spec->gid) < 0)
             r = -errno;
         if (r < 0)
             return err_errno(e, r, "create %s", path);
@@ -86,15 +112,16 @@ static int make_records(const struct attempt_dirs *d, const char *id, struct err
 
 // The claim ends with a newline: one without it was cut by a crash before it was durable, so
 // nothing was started.
-static int write_claim(const struct attempt_dirs *d, const char *id, const char *text,
-                       struct err *e)
+static int write_claim(const struct attempt_dirs *d, const struct attempt_spec *spec,
+                       const char *text, struct err *e)
 {
+    const char *id = spec->id;
     char path[ATTEMPT_PATH_BYTES];
     attempt_path(d, id, "claim.json", path);
     cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_errno(e, -errno, "claim attempt %s", id);
-    int r = make_records(d, id, e);
+    int r = make_records(d, spec, e);
     if (r < 0)
         return r;
     r = write_all(fd, text, strlen(text));
@@ -118,8 +145,8 @@ int attempt_claim(const struct attempt_dirs *d, const struct attempt_spec *spec,
     cleanup_free char *text = json ? json_text(json) : NULL;
     if (!text)
         return err_set(e, -ENOMEM, "claim attempt %s: out of memory", spec->id);
-    int r = make_folders(d, spec->id, e);
-    return r < 0 ? r : write_claim(d, spec->id, text, e);
+    int r = make_folders(d, spec, e);
+    return r < 0 ? r : write_claim(d, spec, text, e);
 }
 
 int attempt_claim_read(const struct attempt_dirs *d, const char *id, struct attempt_spec **ret,

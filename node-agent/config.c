@@ -2,6 +2,7 @@
 // The agent's configuration: the table of fields, and the checks that need more than one field or
 // more than a type.
 #include "node-agent/config.h"
+#include "node-agent/policy.h"
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
@@ -49,6 +50,13 @@ static const struct config_field fields[] = {
     FIELD("labels", CONFIG_STRING_LIST, labels, NULL, 0, 0),
     {"log_level", CONFIG_STRING, offsetof(struct agent_config, log_level), "info", 0, 0, true},
     FIELD("cgroup_parent", CONFIG_STRING, cgroup_parent, "", 0, 0),
+    FIELD("policy.allow_root", CONFIG_BOOL, allow_root, "false", 0, 0),
+    FIELD("policy.allow_uids", CONFIG_STRING_LIST, allow_uids, NULL, 0, 0),
+    FIELD("policy.default_uid", CONFIG_INT, default_uid, "65534", 0, UINT32_MAX - 1),
+    FIELD("policy.default_gid", CONFIG_INT, default_gid, "65534", 0, UINT32_MAX - 1),
+    FIELD("policy.host_paths", CONFIG_STRING_LIST, host_paths, NULL, 0, 0),
+    FIELD("policy.capabilities", CONFIG_STRING_LIST, capabilities, NULL, 0, 0),
+    FIELD("policy.pids_limit", CONFIG_INT, pids_limit, "4096", 16, 4194304),
 };
 
 void agent_config_free(struct agent_config *c)
@@ -153,7 +161,30 @@ static int check(struct agent_config *c, struct err *e)
         r = check_resources(c, e);
     if (r == 0)
         r = check_labels(c->labels, e);
+    if (r == 0)
+        r = policy_uids_check(c->allow_uids, e);
+    if (r == 0)
+        r = policy_paths_check(c->host_paths, e);
+    if (r == 0)
+        r = policy_capabilities_check(c->capabilities, e);
     return r;
+}
+
+void agent_config_policy(const struct agent_config *c, struct policy *ret)
+{
+    static char *const people[] = {(char *)(uintptr_t) "1000-4294967294", NULL};
+    *ret = (struct policy){.allow_root = c->allow_root,
+                           .allow_uids = c->allow_uids && *c->allow_uids ? c->allow_uids : people,
+                           .default_uid = c->default_uid,
+                           .default_gid = c->default_gid,
+                           .host_paths = c->host_paths,
+                           .capabilities = c->capabilities,
+                           .pids_limit = c->pids_limit,
+                           .container = strcmp(c->runtime, "docker") == 0,
+                           .agent_uid = geteuid(),
+                           .engine_socket = c->docker_socket,
+                           .run_dir = c->run_dir,
+                           .state_dir = c->state_dir};
 }
 
 static int fill_name(struct agent_config *c)

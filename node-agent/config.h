@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct policy;
+
 #define AGENT_ALL (-1) // a resource given as "all"
 
 struct agent_config { // texts are owned; agent_config_free
@@ -30,6 +32,12 @@ struct agent_config { // texts are owned; agent_config_free
     char **labels;               // "key=value"
     char *log_level;
     char *cgroup_parent;
+    bool allow_root; // policy
+    char **allow_uids;
+    int64_t default_uid, default_gid;
+    char **host_paths;
+    char **capabilities;
+    int64_t pids_limit;
 
     int64_t cpu_milli, memory, gpu; // parsed; AGENT_ALL = what the machine has
 };
@@ -38,6 +46,8 @@ struct agent_config { // texts are owned; agent_config_free
 // field.
 int agent_config_load(const char *path, struct agent_config *ret, struct err *e) WARN_UNUSED;
 void agent_config_free(struct agent_config *c);
+// The policy in it; its texts are borrowed from the configuration.
+void agent_config_policy(const struct agent_config *c, struct policy *ret);
 // The join token, from the field or the file, without white space around it; *ret NULL when there
 // is none. Owned.
 int agent_config_token(const struct agent_config *c, char **ret, struct err *e) WARN_UNUSED;

@@ -113,7 +113,8 @@ static void start_claimed(struct executor *x, struct task *task)
     x->runtime->ops->start(x->runtime, task->spec);
 }
 
-void executor_claimed(struct executor *x, struct task *task, int result, const char *why)
+void executor_claimed(struct executor *x, struct task *task, int result, enum attempt_cause failed,
+                      const char *why)
 {
     if (x->closing)
         return; // the next instance finds the claim and decides
@@ -122,7 +123,7 @@ void executor_claimed(struct executor *x, struct task *task, int result, const c
     else if (result == -EEXIST)
         executor_end(x, task, CAUSE_UNKNOWN, "there is a claim of an earlier instance already");
     else
-        executor_end(x, task, CAUSE_ENGINE, why);
+        executor_end(x, task, failed, why);
 }
 
 static void start_queued(struct executor *x)

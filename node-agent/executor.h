@@ -3,6 +3,7 @@
 // It owns the talk with the runtime; observed states go into the table of attempts.
 #pragma once
 
+#include "node-agent/policy.h"
 #include "node-agent/reconcile.h"
 #include "node-agent/runtime/runtime.h"
 
@@ -14,8 +15,9 @@ struct executor_options {
     struct attempt_dirs dirs;
     const char *instance; // borrowed, as are the other texts
     const char *boot_id;
-    unsigned max_starts; // under way at once, pulls included
-    int64_t log_limit;   // upper bound of spec.log_limit; 0 = none
+    unsigned max_starts;         // under way at once, pulls included
+    const struct policy *policy; // borrowed; NULL = everything is allowed (tests)
+    int64_t log_limit;           // upper bound of spec.log_limit; 0 = none
     // Completes the spec's environment before the start; may fail (the attempt then ends with cause
     // ENGINE).
     int (*prepare)(struct attempt_spec *spec, void *userdata, struct err *e);

@@ -27,7 +27,9 @@ struct executor {
 void executor_claim(struct executor *x, struct task *task);
 int executor_remove_files(struct executor *x, struct task *task);
 // Results, on the loop:
-void executor_claimed(struct executor *x, struct task *task, int result, const char *why);
+// `failed`: the cause with which it ends when result < 0.
+void executor_claimed(struct executor *x, struct task *task, int result, enum attempt_cause failed,
+                      const char *why);
 void executor_files_removed(struct executor *x, struct task *task, int result, const char *why);
 void executor_finish_close(struct executor *x);
 

@@ -14,16 +14,35 @@ struct work {
     struct task *task; // pinned
     struct attempt_dirs dirs;
     enum work_kind kind;
+    const struct policy *policy;
     int result;
+    enum attempt_cause failed; // when result < 0
     struct err err;
 };
+
+// The policy before anything is made: what it forbids leaves no trace.
+static void claim(struct work *w)
+{
+    struct attempt_spec *spec = w->task->spec;
+
+    w->result = w->policy ? policy_apply(w->policy, spec, &w->err) : 0;
+    w->failed = w->result == -EACCES   ? CAUSE_POLICY
+                : w->result == -ENOMEM ? CAUSE_ENGINE
+                                       : CAUSE_START_FAILED;
+    if (w->result < 0)
+        return;
+    w->failed = CAUSE_ENGINE;
+    w->result = attempt_claim(&w->dirs, spec, &w->err);
+}
 
 static void work_cb(uv_work_t *request)
 {
     struct work *w = request->data;
 
-    w->result = w->kind == WORK_CLAIM ? attempt_claim(&w->dirs, w->task->spec, &w->err)
-                                      : attempt_remove(&w->dirs, w->task->status.id, &w->err);
+    if (w->kind == WORK_CLAIM)
+        claim(w);
+    else
+        w->result = attempt_remove(&w->dirs, w->task->status.id, &w->err);
 }
 
 static void done_cb(uv_work_t *request, int status)
@@ -33,11 +52,12 @@ static void done_cb(uv_work_t *request, int status)
 
     if (status < 0) {
         w->result = status;
+        w->failed = CAUSE_ENGINE;
         (void)err_set(&w->err, status, "%s", uv_strerror(status));
     }
     w->task->pins--;
     if (w->kind == WORK_CLAIM)
-        executor_claimed(x, w->task, w->result, w->err.text);
+        executor_claimed(x, w->task, w->result, w->failed, w->err.text);
     else
         executor_files_removed(x, w->task, w->result, w->err.text);
     free(w);
@@ -54,6 +74,7 @@ static int queue_work(struct executor *x, struct task *task, enum work_kind kind
     w->executor = x;
     w->task = task;
     w->dirs = x->options.dirs;
+    w->policy = x->options.policy;
     w->kind = kind;
     int r = uv_queue_work(x->options.loop, &w->request, work_cb, done_cb);
     if (r < 0) {
@@ -69,7 +90,7 @@ void executor_claim(struct executor *x, struct task *task)
 {
     int r = queue_work(x, task, WORK_CLAIM);
     if (r < 0)
-        executor_claimed(x, task, r, uv_strerror(r));
+        executor_claimed(x, task, r, CAUSE_ENGINE, uv_strerror(r));
 }
 
 int executor_remove_files(struct executor *x, struct task *task)

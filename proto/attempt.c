@@ -4,6 +4,8 @@
 // alphabet is checked here, once, for the claim files and the wire alike.
 #include "proto/attempt.h"
 
+#include "proto/attempt_secret.h"
+
 #include "common/cleanup.h"
 #include "common/json.h"
 
@@ -18,8 +20,8 @@ DEFINE_CLEANUP(attempt_spec, attempt_spec_free)
 static const char *const state_names[ATTEMPT_STATE_MAX] = {"assigned", "starting", "running",
                                                            "stopping", "ended"};
 static const char *const cause_names[CAUSE_MAX] = {
-    "none",         "exit",  "stopped", "timeout",       "oom",
-    "start_failed", "image", "engine",  "never_started", "unknown"};
+    "none",  "exit",   "stopped",       "timeout", "oom",   "start_failed",
+    "image", "engine", "never_started", "unknown", "policy"};
 static const char *const logs_names[LOGS_MAX] = {"open", "complete", "incomplete"};
 
 static int name_find(const char *const *names, int count, const char *text)
@@ -95,6 +97,7 @@ void attempt_spec_free(struct attempt_spec *s)
     }
     free(s->env);
     free(s->mounts);
+    attempt_secrets_free(s->secrets, s->n_secrets);
     free(s->gpus);
     free(s->ports);
     free_texts(s->command);
@@ -164,7 +167,7 @@ static void put_rules(json_t *j, const struct attempt_spec *s)
     json_put_i64(j, "log_limit", s->log_limit);
 }
 
-json_t *attempt_spec_to_json(const struct attempt_spec *s)
+static json_t *spec_to_json(const struct attempt_spec *s, bool values)
 {
     json_t *j = json_object();
 
@@ -173,6 +176,10 @@ json_t *attempt_spec_to_json(const struct attempt_spec *s)
     json_put_str(j, "job", s->job);
     json_put_str(j, "job_name", s->job_name);
     json_put_str(j, "user", s->user);
+    if (s->uid >= 0)
+        json_put_i64(j, "uid", s->uid);
+    if (s->gid >= 0)
+        json_put_i64(j, "gid", s->gid);
     json_put_str(j, "component", s->component);
     json_put_i64(j, "index", s->index);
     json_put_i64(j, "attempt", s->attempt);
@@ -181,8 +188,20 @@ json_t *attempt_spec_to_json(const struct attempt_spec *s)
     put_granted(j, s);
     json_put(j, "env", env_to_json(s));
     json_put(j, "mounts", mounts_to_json(s));
+    if (s->n_secrets)
+        json_put(j, "secrets", attempt_secrets_to_json(s->secrets, s->n_secrets, values));
     put_rules(j, s);
     return j;
+}
+
+json_t *attempt_spec_to_json(const struct attempt_spec *s)
+{
+    return spec_to_json(s, false);
+}
+
+json_t *attempt_spec_to_assignment(const struct attempt_spec *s)
+{
+    return spec_to_json(s, true);
 }
 
 // --- spec from JSON ------------------------------------------------------------------------------
@@ -387,6 +406,10 @@ static int read_identity(struct attempt_spec *s, const json_t *j, struct err *e)
         r = get_text(j, "job_name", &s->job_name, e);
     if (r == 0)
         r = get_text(j, "user", &s->user, e);
+    s->uid = json_opt_i64(j, "uid", -1);
+    s->gid = json_opt_i64(j, "gid", -1);
+    if (r == 0 && (s->uid < -1 || s->uid >= UINT32_MAX || s->gid < -1 || s->gid >= UINT32_MAX))
+        return err_set(e, -EPROTO, "member \"uid\" or \"gid\": out of range");
     if (r == 0)
         r = get_text(j, "component", &s->component, e);
     if (r == 0)
@@ -432,6 +455,8 @@ int attempt_spec_from_json(const json_t *j, struct attempt_spec **ret, struct er
         r = read_env(s, j, e);
     if (r == 0)
         r = read_mounts(s, j, e);
+    if (r == 0)
+        r = attempt_secrets_from_json(json_object_get(j, "secrets"), &s->secrets, &s->n_secrets, e);
     if (r == 0)
         r = read_rules(s, j, e);
     if (r < 0)

@@ -10,12 +10,22 @@
     24                    // "a" + 20 base32 + NUL: unique for ever, in container names and folders
 #define INSTANCE_BYTES 18 // "i" + 16 base32 + NUL: one per agent process start
 
+// A file of the attempt that is never in its claim, its environment or any view.
+struct attempt_secret {
+    char *name;
+    char *path;  // in the container; NULL = /run/secrets/NAME
+    char *value; // NULL: it does not exist (any more)
+    size_t len;
+};
+
 struct attempt_spec {
     char id[ATTEMPT_ID_BYTES];
     char issued_to[INSTANCE_BYTES]; // the only agent instance that may start it
     char *job;                      // job id
     char *job_name;
     char *user;
+    int64_t uid, gid; // the user's on the nodes; -1 = not mapped. Once the node's policy was
+                      // applied: what it runs as
     char *component;
     int index;
     int attempt;                // number, from 1, only grows within the task
@@ -30,6 +40,8 @@ struct attempt_spec {
     size_t n_env;
     struct job_mount *mounts; // source NULL = shared data
     size_t n_mounts;
+    struct attempt_secret *secrets;
+    size_t n_secrets;
     enum network_mode network;
     int stop_signal;
     int64_t grace_ms;
@@ -38,8 +50,11 @@ struct attempt_spec {
     int64_t log_limit;  // bytes kept per stream on the node
 };
 
-void attempt_spec_free(struct attempt_spec *s);             // frees the struct too
-json_t *attempt_spec_to_json(const struct attempt_spec *s); // NULL = out of memory
+void attempt_spec_free(struct attempt_spec *s); // frees the struct too
+// Without the values of secrets. NULL = out of memory.
+json_t *attempt_spec_to_json(const struct attempt_spec *s);
+// With them: for the assignment of the node that is to run it, and nothing else.
+json_t *attempt_spec_to_assignment(const struct attempt_spec *s);
 int attempt_spec_from_json(const json_t *j, struct attempt_spec **ret,
                            struct err *e) WARN_UNUSED; // -EPROTO
 
@@ -65,6 +80,7 @@ enum attempt_cause {
     CAUSE_NEVER_STARTED, // issued to an earlier agent instance that did not start it:
                          // infrastructure
     CAUSE_UNKNOWN,       // gone, and nobody saw how
+    CAUSE_POLICY,        // the node's own policy forbids it: another node may allow it
     CAUSE_MAX,
 };
 const char *attempt_state_to_string(enum attempt_state s);

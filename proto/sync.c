@@ -210,7 +210,7 @@ static void put_assignment(json_t *j, const struct sync_answer *a)
     for (size_t i = 0; i < a->n_entries; i++) {
         json_t *entry = json_object();
         json_put_str(entry, "desired", a->entries[i].desired == DESIRED_STOP ? "stop" : "run");
-        json_put(entry, "spec", attempt_spec_to_json(a->entries[i].spec));
+        json_put(entry, "spec", attempt_spec_to_assignment(a->entries[i].spec));
         (void)json_array_append_new(entries, entry);
     }
     json_put(assignment, "entries", entries);

@@ -2,6 +2,7 @@
 // What an agent gets to run an attempt, made from the job and the task's placement whenever it is
 // needed.
 #include "master/cluster/cluster_internal.h"
+#include "master/cluster/user.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -67,6 +68,7 @@ struct attempt_spec *attempt_build_bare(const char *id)
     (void)snprintf(s->id, sizeof(s->id), "%s", id);
     (void)snprintf(s->issued_to, sizeof(s->issued_to), "-"); // nobody may start it
     s->attempt = 1;
+    s->uid = s->gid = -1;
     s->stop_signal = SIGTERM;
     s->job = strdup("-");
     s->job_name = strdup("-");
@@ -90,6 +92,9 @@ struct attempt_spec *attempt_build(struct cluster *c, const struct task *t)
     s->job = strdup(t->job->id);
     s->job_name = strdup(t->job->name);
     s->user = strdup(t->job->user);
+    const struct user *user = cluster_user_find(c, t->job->user);
+    s->uid = user ? user->uid : -1;
+    s->gid = user ? user->gid : -1;
     s->component = strdup(k->name);
     s->image = k->image ? strdup(k->image) : NULL;
     s->index = t->index;

@@ -21,6 +21,7 @@ struct http_request;
 #define NODE_MAX_GPUS 64
 #define TASK_MAX_PORTS 16
 #define TASK_PREVIOUS_MAX 16
+#define TASK_REFUSED_MAX 8
 
 enum task_state {
     TASK_PENDING,
@@ -81,13 +82,15 @@ struct task {
     bool holds_node; // its resources are subtracted from the node
     int64_t change;  // last status number applied, of instance issued_to's successor `change_of`
     char change_of[INSTANCE_BYTES];
-    struct attempt_status status; // latest from the agent
-    int starts;                   // counted starts (restart.max_attempts)
-    int infra_failures;           // consecutive attempts lost to infrastructure, for backoff
-    int64_t not_before_boot_ms;   // backoff: not placed earlier (CLOCK_BOOTTIME); 0 = now
-    char avoid_node[NAME_BYTES];  // the last attempt failed there
-    int64_t assigned_ms;          // real time
-    bool logs_late;               // ended, shown as such only when logs are in or 10 s have passed
+    struct attempt_status status;       // latest from the agent
+    int starts;                         // counted starts (restart.max_attempts)
+    int infra_failures;                 // consecutive attempts lost to infrastructure, for backoff
+    uint32_t refused[TASK_REFUSED_MAX]; // nodes whose policy forbids it (hashes of ids); not stored
+    int n_refused, refusals;
+    int64_t not_before_boot_ms;  // backoff: not placed earlier (CLOCK_BOOTTIME); 0 = now
+    char avoid_node[NAME_BYTES]; // the last attempt failed there
+    int64_t assigned_ms;         // real time
+    bool logs_late;              // ended, shown as such only when logs are in or 10 s have passed
     int64_t logs_deadline_boot_ms;
     enum task_state final_state; // state to show once logs_late is over
     char previous[TASK_PREVIOUS_MAX]

@@ -80,6 +80,11 @@ void restart_decide(const struct restart_input *in, struct restart_decision *ret
         d.delay_ms = s->cause == CAUSE_NEVER_STARTED
                          ? 0
                          : backoff(in->infra_failures, INFRA_BACKOFF_MS, INFRA_MAX_BACKOFF_MS);
+    } else if (s->cause == CAUSE_POLICY && in->nodes_left) {
+        d.action = RESTART_AGAIN;
+        d.delay_ms = backoff(in->refusals, INFRA_BACKOFF_MS, INFRA_MAX_BACKOFF_MS);
+    } else if (s->cause == CAUSE_POLICY) {
+        done(&d, TASK_FAILED);
     } else {
         own_end(in, &d);
     }

@@ -17,6 +17,8 @@ struct restart_input {
     int64_t backoff_ms, max_backoff_ms;
     int starts;                          // counted starts so far, this one included
     int infra_failures;                  // consecutive, this one included
+    int refusals;                        // by nodes' own policies, this one included
+    bool nodes_left;                     // some node has not refused it
     bool stop_wanted;                    // the task was told to stop
     const struct attempt_status *status; // state ENDED
 };
@@ -31,5 +33,6 @@ struct restart_decision {
 
 // Exit codes 64 (do not restart) and 65 (stop the job) are MARO's. The first restart is immediate,
 // then backoff doubles from backoff_ms up to max_backoff_ms. Losses to the infrastructure are tried
-// again whatever the policy says and are not counted.
+// again whatever the policy says and are not counted. So is what a node's own policy refused, as
+// long as there is a node that may think otherwise.
 void restart_decide(const struct restart_input *in, struct restart_decision *ret);

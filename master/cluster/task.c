@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/cluster/refusal.h"
 #include "master/cluster/restart.h"
 #include "master/scheduler/scheduler.h"
 
@@ -218,12 +219,15 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
     const struct job_component *k = task_component(t);
     bool infra = t->status.cause == CAUSE_ENGINE || t->status.cause == CAUSE_NEVER_STARTED;
     t->infra_failures = infra ? t->infra_failures + 1 : 0;
+    bool left = t->status.cause == CAUSE_POLICY && refusal_note(c->nodes, t, n);
     struct restart_input in = {k->restart,
                                k->max_attempts,
                                k->backoff_ms,
                                k->max_backoff_ms,
                                t->starts,
                                t->infra_failures,
+                               t->refusals,
+                               left,
                                t->job->state == JOB_STOPPING,
                                &t->status};
     struct restart_decision d;

@@ -45,6 +45,7 @@ static const char *set_text(struct init_args *a, const char *name, const char *v
 static const char *set_option(struct init_args *a, const char *name, const char *value)
 {
     int64_t signo = a->stop_signal, fd = a->lock_fd;
+    int64_t keep = (int64_t)a->keep_capabilities;
     const struct {
         const char *name;
         int64_t min, max;
@@ -55,6 +56,9 @@ static const char *set_option(struct init_args *a, const char *name, const char 
         {"--timeout", 0, INT64_MAX / 2, &a->timeout_ms},
         {"--log-limit", 0, INT64_MAX / 2, &a->log_limit},
         {"--echo", 0, INT64_MAX / 2, &a->echo},
+        {"--uid", 0, UINT32_MAX - 1, &a->uid},
+        {"--gid", 0, UINT32_MAX - 1, &a->gid},
+        {"--keep-capabilities", 0, INT64_MAX, &keep},
         {"--lock-fd", 0, 65535, &fd},
     };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -64,6 +68,7 @@ static const char *set_option(struct init_args *a, const char *name, const char 
             return "an option has a bad number";
         a->stop_signal = (int)signo;
         a->lock_fd = (int)fd;
+        a->keep_capabilities = (uint64_t)keep;
         return NULL;
     }
     return set_text(a, name, value);
@@ -75,6 +80,8 @@ const char *init_args_parse(int argc, char **argv, struct init_args *ret)
         .stop_signal = SIGTERM,
         .grace_ms = GRACE_DEFAULT_MS,
         .log_limit = LOG_LIMIT_DEFAULT,
+        .uid = -1,
+        .gid = -1,
         .lock_fd = -1,
     };
     int i = 1;

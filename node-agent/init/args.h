@@ -13,14 +13,17 @@ struct init_args {
     const char *attempt;                   // unique id
     const char *chdir;                     // working directory of the command, or NULL
     const char *cgroups[INIT_CGROUPS_MAX]; // folders the command is put into
+    int cgroup_fds[INIT_CGROUPS_MAX];      // their cgroup.procs, opened by cgroup_open
     size_t n_cgroups;
     int stop_signal;
     int64_t grace_ms;
     int64_t timeout_ms; // 0 = none
     int64_t log_limit;  // bytes kept per stream
     int64_t echo;       // bytes of each stream copied to our own
-    int lock_fd;        // init.lock, already locked by whoever started us; -1 = open it
-    char **command;     // NULL-terminated, at least one
+    int64_t uid, gid;   // what init itself becomes, and with it the command; -1 = stays what it is
+    uint64_t keep_capabilities; // by number: stay in the bounding set when uid or gid is given
+    int lock_fd;                // init.lock, already locked by whoever started us; -1 = open it
+    char **command;             // NULL-terminated, at least one
 };
 
 // Returns NULL and fills *ret, or the reason (static text) for which the command line is wrong.

@@ -23,16 +23,20 @@ static int open_in(const char *dir, const char *leaf, int flags)
     return open(path, flags | O_CLOEXEC);
 }
 
+int cgroup_open(struct init_args *a)
+{
+    for (size_t i = 0; i < a->n_cgroups; i++) {
+        a->cgroup_fds[i] = open_in(a->cgroups[i], "cgroup.procs", O_WRONLY);
+        if (a->cgroup_fds[i] < 0)
+            return -1;
+    }
+    return 0;
+}
+
 int cgroup_enter(const struct init_args *a)
 {
     for (size_t i = 0; i < a->n_cgroups; i++) {
-        int fd = open_in(a->cgroups[i], "cgroup.procs", O_WRONLY);
-        if (fd < 0)
-            return -1;
-        ssize_t n = write(fd, "0", 1);
-        int saved = errno;
-        (void)close(fd);
-        errno = saved;
+        ssize_t n = write(a->cgroup_fds[i], "0", 1);
         // Allowed to make the group but not to fill it (a delegated tree can be so): runs without
         // limits.
         if (n != 1 && errno != EACCES && errno != EPERM)

@@ -4,6 +4,9 @@
 
 #include "node-agent/init/args.h"
 
+// Opens what cgroup_enter writes to: the kernel asks whether whoever opened it may move processes,
+// so this comes before init gives up its rights. 0, or -1 with errno.
+int cgroup_open(struct init_args *a);
 // Puts the calling process into all of them. 0, or -1 with errno.
 int cgroup_enter(const struct init_args *a);
 // SIGKILL to all in the first of them: cgroup.kill where there is one, else each process.

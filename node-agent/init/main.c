@@ -4,7 +4,9 @@
 // outlives the agent; the two speak through the out folder (proto/AGENT.md) and signals. Exit code:
 // that of the command, or 125 when init itself failed.
 #include "node-agent/init/args.h"
+#include "node-agent/init/cgroup.h"
 #include "node-agent/init/record.h"
+#include "node-agent/init/rights.h"
 #include "node-agent/init/supervise.h"
 
 #include <errno.h>
@@ -51,9 +53,18 @@ int main(int argc, char **argv)
         complain("usage", wrong);
         return INIT_FAILED;
     }
+    if (cgroup_open(&args) < 0) {
+        complain_in(args.out, "cgroup", strerror(errno));
+        return INIT_FAILED;
+    }
+    int r = rights_drop(&args, &what);
+    if (r < 0) {
+        complain(what, strerror(-r));
+        return INIT_FAILED;
+    }
     if (getpid() != 1)
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
-    int r = record_open(&rec, args.out, args.lock_fd, &what);
+    r = record_open(&rec, args.out, args.lock_fd, &what);
     if (r < 0) {
         complain_in(args.out, what, r == -EALREADY ? "the attempt ran before" : strerror(-r));
         return INIT_FAILED;

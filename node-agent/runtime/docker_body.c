@@ -17,6 +17,7 @@
 #define RUN_LEASE "/run/meadow/lease"
 #define CPU_PERIOD_US 100000
 #define CPU_QUOTA_MIN_US 1000 // the kernel takes no less
+#define PIDS_LIMIT 4096       // when no policy names one
 #define ECHO_BYTES 262144     // of each stream, for `docker logs`
 
 static void append_text(json_t *list, const char *text)
@@ -158,12 +159,30 @@ static void put_bridge_network(const struct attempt_spec *spec, json_t *body, js
     json_put(host, "PortBindings", bindings);
 }
 
+// The default seccomp profile and the masked paths are the engine's own, as nothing is said of
+// them.
+static void put_rights(const struct runtime_options *o, const struct attempt_spec *spec,
+                       json_t *body, json_t *host)
+{
+    json_t *kept = json_array();
+    for (char *const *p = o->policy ? o->policy->capabilities : NULL; p && *p; p++)
+        append_text(kept, *p);
+    if (spec->uid >= 0)
+        json_put(body, "User", json_sprintf("%" PRId64 ":%" PRId64, spec->uid, spec->gid));
+    json_put(host, "CapDrop", json_pack("[s]", "ALL"));
+    json_put(host, "CapAdd", kept);
+    json_put(host, "SecurityOpt", json_pack("[s]", "no-new-privileges"));
+    json_put_bool(host, "Privileged", false);
+    json_put_i64(host, "PidsLimit", o->policy ? o->policy->pids_limit : PIDS_LIMIT);
+}
+
 static json_t *host_config(const struct runtime_options *o, const struct attempt_spec *spec,
                            json_t *body)
 {
-    json_t *host = json_pack("{s:{s:s}, s:{s:s, s:{s:s, s:s}}, s:b, s:i}", "RestartPolicy", "Name",
-                             "no", "LogConfig", "Type", "json-file", "Config", "max-size", "1m",
-                             "max-file", "1", "Init", 0, "PidsLimit", 0);
+    json_t *host = json_pack("{s:{s:s}, s:{s:s, s:{s:s, s:s}}, s:b}", "RestartPolicy", "Name", "no",
+                             "LogConfig", "Type", "json-file", "Config", "max-size", "1m",
+                             "max-file", "1", "Init", 0);
+    put_rights(o, spec, body, host);
     json_put(host, "Mounts", mounts(o, spec));
     if (o->cgroup_parent && *o->cgroup_parent)
         json_put_str(host, "CgroupParent", o->cgroup_parent);

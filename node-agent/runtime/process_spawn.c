@@ -91,6 +91,10 @@ static void build_argv(const struct runtime_options *o, const struct attempt_spe
     add_option(t, "--grace", spec->grace_ms);
     add_option(t, "--timeout", spec->timeout_ms);
     add_option(t, "--log-limit", spec->log_limit);
+    if (geteuid() == 0 && spec->uid >= 0) {
+        add_option(t, "--uid", spec->uid);
+        add_option(t, "--gid", spec->gid);
+    }
     add_option(t, "--lock-fd", LOCK_FD);
     add(t, "--");
     for (size_t i = 0; i < n; i++)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "node-agent/attempt_dir.h"
+#include "node-agent/policy.h"
 #include <uv.h>
 
 struct runtime;
@@ -40,10 +41,11 @@ struct runtime_options { // texts are borrowed until the driver has closed
     const char *cluster_id;
     const char *node_id;
     const char *node_name;
-    const char *init_path;     // meadow-init binary on this machine
-    const char *data_dir;      // shared data on this machine
-    const char *docker_socket; // docker only
-    const char *cgroup_parent; // "" = the driver's default
+    const char *init_path;       // meadow-init binary on this machine
+    const char *data_dir;        // shared data on this machine
+    const char *docker_socket;   // docker only
+    const char *cgroup_parent;   // "" = the driver's default
+    const struct policy *policy; // NULL = none (tests)
     int64_t total_cpu_milli; // of the machine as it is, not as configured (engines refuse more than
                              // it has)
     // docker: what the container's own name resolves to with the host's network. Read at each

@@ -25,6 +25,7 @@ struct bench {
     char top[64];
     char data[80];
     struct runtime_options o;
+    int64_t uid, gid; // of the next specs
     struct runtime *rt;
     struct seen events[BENCH_EVENTS_MAX];
     size_t n;
@@ -226,6 +227,8 @@ UNUSED static struct attempt_spec *make_spec(const char *id, const char *script)
     s->stop_signal = SIGTERM;
     s->grace_ms = 10000;
     s->log_limit = 1 << 20;
+    s->uid = bench.uid;
+    s->gid = bench.gid;
     ck_assert_msg(attempt_claim(&bench.o.dirs, s, &e) == 0, "%s", e.text);
     return s;
 }

@@ -93,17 +93,27 @@ START_TEST(own_name_resolves_to_the_nodes_address)
     }
 END_TEST
 
-// Init runs as the image's user too, and must be able to write its records.
-START_TEST(image_with_a_user)
+// The task's user counts and not the image's, with nothing that makes more of it; and init, which
+// is that user too, can write its records.
+START_TEST(task_is_its_user_without_rights)
     {
-        struct attempt_spec *s = image_spec(A1, "id -u; exit 6");
+        bench.uid = 4321;
+        bench.gid = 4322;
+        struct attempt_spec *s =
+            image_spec(A1, "id -u; id -g; grep -E '^(Cap|NoNewPrivs|Seccomp:)' /proc/self/status; "
+                           "cat /sys/fs/cgroup/pids/pids.max /sys/fs/cgroup/pids.max 2>/dev/null; "
+                           "echo x 2>/dev/null > /run/meadow/lease/lease || echo closed; exit 6");
         free(s->image);
         s->image = strdup("meadow-user:1");
         start_spec(s);
         const struct attempt_status *st = wait_for(SEEN_ENDED, A1);
         ck_assert_msg(st->exit_code == 6, "%s", st->reason);
         cleanup_free char *text = output_of(A1, "stdout");
-        ck_assert_str_eq(text, "1234\n");
+        ck_assert_str_eq(text, "4321\n4322\n"
+                               "CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\n"
+                               "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\n"
+                               "CapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
+                               "4096\nclosed\n");
         remove_and_wait(A1);
     }
 END_TEST
@@ -327,7 +337,7 @@ int main(void)
     tcase_add_test(t, runs_ends_and_is_removed);
     tcase_add_test(t, limits_labels_and_mounts_reach_the_container);
     tcase_add_test(t, usage_is_told);
-    tcase_add_test(t, image_with_a_user);
+    tcase_add_test(t, task_is_its_user_without_rights);
     tcase_add_test(t, own_name_resolves_to_the_nodes_address);
     tcase_add_test(t, image_runs_its_own_command);
     tcase_add_test(t, no_command_anywhere);

@@ -358,6 +358,27 @@ START_TEST(timeout_is_told)
     }
 END_TEST
 
+// As root the agent gives the task its user, and nothing that makes more of it.
+START_TEST(task_is_its_user_without_rights)
+    {
+        if (geteuid() != 0)
+            return;
+        ck_assert_int_eq(chmod(bench.top, 0711), 0);
+        bench.uid = 4321;
+        bench.gid = 4322;
+        start_sh(A1,
+                 "id -u; id -g; id -G; grep -E '^(Cap|NoNewPrivs)' /proc/self/status; echo > x; "
+                 "stat -c %u x; cat ../claim.json 2>/dev/null; exit 6");
+        const struct attempt_status *st = wait_for(SEEN_ENDED, A1);
+        ck_assert_msg(st->exit_code == 6, "%s", st->reason);
+        cleanup_free char *text = output_of(A1, "stdout");
+        ck_assert_str_eq(text, "4321\n4322\n4322\n"
+                               "CapInh:\t0000000000000000\nCapPrm:\t0000000000000000\n"
+                               "CapEff:\t0000000000000000\nCapBnd:\t0000000000000000\n"
+                               "CapAmb:\t0000000000000000\nNoNewPrivs:\t1\n4321\n");
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("runtime_process");
@@ -382,6 +403,7 @@ int main(void)
     tcase_add_test(t, usage_is_told);
     tcase_add_test(t, memory_limit_kills_and_is_told);
     tcase_add_test(t, timeout_is_told);
+    tcase_add_test(t, task_is_its_user_without_rights);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

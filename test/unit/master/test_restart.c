@@ -74,8 +74,14 @@ START_TEST(test_case)
         const struct restart_case *x = &cases[_i];
         struct attempt_status s = {
             .state = ATTEMPT_ENDED, .cause = x->cause, .exit_code = x->code, .signal = x->signal};
-        struct restart_input in = {x->policy, x->max_attempts, 1000,    60000,
-                                   x->starts, x->infra,        x->stop, &s};
+        struct restart_input in = {.policy = x->policy,
+                                   .max_attempts = x->max_attempts,
+                                   .backoff_ms = 1000,
+                                   .max_backoff_ms = 60000,
+                                   .starts = x->starts,
+                                   .infra_failures = x->infra,
+                                   .stop_wanted = x->stop,
+                                   .status = &s};
         struct restart_decision d;
         restart_decide(&in, &d);
         ck_assert_msg(d.action == x->action, "%s: action %d", x->what, d.action);
@@ -89,11 +95,34 @@ START_TEST(test_case)
     }
 END_TEST
 
+// What a node's policy forbids is no failure of the program: another node is asked, as long as
+// there is one.
+START_TEST(test_policy)
+    {
+        struct attempt_status s = {.state = ATTEMPT_ENDED, .cause = CAUSE_POLICY};
+        struct restart_input in = {
+            .policy = RESTART_NEVER, .starts = 1, .refusals = 1, .nodes_left = true, .status = &s};
+        struct restart_decision d;
+        restart_decide(&in, &d);
+        ck_assert_int_eq(d.action, RESTART_AGAIN);
+        ck_assert_int_eq(d.delay_ms, 0);
+        ck_assert(!d.counted);
+        in.refusals = 3;
+        restart_decide(&in, &d);
+        ck_assert_int_eq(d.delay_ms, 2000);
+        in.nodes_left = false;
+        restart_decide(&in, &d);
+        ck_assert_int_eq(d.action, RESTART_DONE);
+        ck_assert_int_eq(d.state, TASK_FAILED);
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("restart");
     TCase *t = tcase_create("rules");
     tcase_add_loop_test(t, test_case, 0, sizeof(cases) / sizeof(*cases));
+    tcase_add_test(t, test_policy);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
