@@ -35,9 +35,12 @@ struct master_config {
     char *redis_log;
     int64_t sync_interval_ms;
     int64_t lease_ms;
-    int64_t default_cpu;    // millicores
-    int64_t default_memory; // bytes
-    int64_t log_limit;      // bytes per stream, on node and master
+    int64_t default_cpu;       // millicores
+    int64_t default_memory;    // bytes
+    int64_t half_life_ms;      // of usage, for fair shares
+    int64_t hold_after_ms;     // the head waits so long until other work is kept off its nodes
+    int64_t assume_timeout_ms; // of tasks without a timeout, in reservations; 0 = none
+    int64_t log_limit;         // bytes per stream, on node and master
     int64_t max_connections;
     int64_t sealed_rate; // sealed requests a second from one address
     char *log_level;

@@ -331,19 +331,21 @@ static int make_parts(struct master *m, struct err *e)
 {
     char logs[300], audit[300];
     const struct master_config *c = m->config;
-    const struct cluster_options o = {.loop = m->loop,
-                                      .id = m->identity.id,
-                                      .name = c->name,
-                                      .sync_interval_ms = c->sync_interval_ms,
-                                      .lease_ms = c->lease_ms,
-                                      .log_limit = c->log_limit,
-                                      .restored = backup_restored(c),
-                                      .settled = on_settled,
-                                      .default_resources = {c->default_cpu, c->default_memory, 0},
-                                      .assignment_moved = on_assignment,
-                                      .logs_complete = on_logs_complete,
-                                      .forget_logs = on_forget_logs,
-                                      .userdata = m};
+    const struct cluster_options o = {
+        .loop = m->loop,
+        .id = m->identity.id,
+        .name = c->name,
+        .sync_interval_ms = c->sync_interval_ms,
+        .lease_ms = c->lease_ms,
+        .log_limit = c->log_limit,
+        .restored = backup_restored(c),
+        .settled = on_settled,
+        .default_resources = {c->default_cpu, c->default_memory, 0},
+        .scheduling = {c->half_life_ms, c->hold_after_ms, c->assume_timeout_ms},
+        .assignment_moved = on_assignment,
+        .logs_complete = on_logs_complete,
+        .forget_logs = on_forget_logs,
+        .userdata = m};
     (void)snprintf(logs, sizeof(logs), "%s/logs", c->data_dir);
     m->cluster = cluster_new(&o);
     m->api = (struct api){.settings = {.loop = m->loop,

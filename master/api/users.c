@@ -5,6 +5,7 @@
 #include "master/api/handlers.h"
 #include "master/api/tokens.h"
 #include "master/api/user_keys.h"
+#include "master/cluster/quota.h"
 
 #include <string.h>
 
@@ -87,6 +88,14 @@ static int read_number(const json_t *value, const char *key, int64_t *ret, struc
     return 0;
 }
 
+static int read_weight(const json_t *value, struct user *u, struct err *e)
+{
+    if (!json_is_integer(value))
+        return err_set(e, -EINVAL, "weight: expected a whole number of 1 to %d", USER_WEIGHT_MAX);
+    u->weight = json_integer_value(value);
+    return 0;
+}
+
 static int read_disabled(const json_t *value, struct user *u, struct err *e)
 {
     if (!json_is_boolean(value))
@@ -105,12 +114,18 @@ static int read_member(const char *key, const json_t *value, struct user *u, str
         return read_number(value, key, &u->gid, e);
     if (strcmp(key, "disabled") == 0)
         return read_disabled(value, u, e);
+    if (strcmp(key, "weight") == 0)
+        return read_weight(value, u, e);
+    if (strcmp(key, "quota") == 0)
+        return quota_from_json(value, &u->quota, e);
     if (strcmp(key, "rights") == 0)
         return rights_from_json(value, &u->rights, e);
     if (strcmp(key, "name") == 0 || strcmp(key, "role") == 0)
         return 0; // taken already
-    return err_set(e, -EINVAL,
-                   "%.40s: unknown; expected name, role, rights, team, uid, gid or disabled", key);
+    return err_set(
+        e, -EINVAL,
+        "%.40s: unknown; expected name, role, rights, team, uid, gid, weight, quota or disabled",
+        key);
 }
 
 // The role comes first: it brings the rights that `rights` then replaces.

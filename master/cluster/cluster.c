@@ -185,6 +185,7 @@ void cluster_collect(void *userdata)
 {
     struct cluster *c = userdata;
     bool more = !c->options.restored && scheduler_run(c);
+    scheduler_collect(c);
     // The store may cut a large batch: answers kept for repeats come after what they tell of, so
     // that none can survive a crash without it.
     collect_nodes(c);
@@ -260,7 +261,7 @@ struct cluster *cluster_new(const struct cluster_options *o)
     c->name = strdup(o->name);
     c->events = calloc(CLUSTER_EVENTS_KEPT, sizeof(*c->events));
     c->first_event = 1;
-    c->scheduler = scheduler_new();
+    c->scheduler = scheduler_new(o);
     if (!c->scheduler || !c->id || !c->name || !c->events) {
         cluster_free(c);
         return NULL;
@@ -276,7 +277,8 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
     } kinds[] = {{"node:", node_from_record},
                  {"job:", job_from_record},
                  {"user:", user_from_record},
-                 {"task:", NULL}};
+                 {"task:", NULL},
+                 {"usage:", scheduler_usage_from_record}};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (strncmp(key, kinds[i].prefix, strlen(kinds[i].prefix)) != 0)

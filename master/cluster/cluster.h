@@ -19,6 +19,11 @@ struct cluster_options {
     bool restored; // the store came from a backup: nothing is placed until nodes have told
                    // (settle.c)
     void (*settled)(void *userdata); // they have; NULL = nobody cares
+    struct {
+        int64_t half_life_ms;      // of usage; 0 = no fair share
+        int64_t hold_after_ms;     // see plan_policy; 0 = no reservations
+        int64_t assume_timeout_ms; // of tasks without `timeout`; 0 = may run for ever
+    } scheduling;
     // Called for each node whose published assignment moved (answer its held sync).
     void (*assignment_moved)(struct node *node, void *userdata);
     // The node has sent everything that the attempt wrote.

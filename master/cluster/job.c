@@ -223,6 +223,9 @@ int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *use
         if (!over(x->state) && strcmp(x->user, user) == 0)
             return err_set(e, -EEXIST, "%s has a job named %s already (%s, %s)", user, x->name,
                            x->id, job_state_to_string(x->state));
+    int r = scheduler_check_quota(c, spec, user, e);
+    if (r < 0)
+        return r;
     struct job *j = job_new(spec, user);
     if (!j)
         return err_set(e, -ENOMEM, "out of memory");

@@ -6,6 +6,8 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/cluster/quota.h"
+#include "master/scheduler/scheduler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +104,8 @@ void user_init(struct user *u, const char *name, enum role role)
                        .rights = role >= ROLE_USER ? RIGHTS_ALL : 0,
                        .uid = -1,
                        .gid = -1,
+                       .weight = 1,
+                       .quota = PLAN_NO_QUOTA,
                        .created_ms = clock_real_ms()};
     (void)snprintf(u->name, sizeof(u->name), "%s", name);
 }
@@ -115,6 +119,8 @@ static json_t *to_json(const struct user *u)
     json_put_str(j, "team", u->team[0] ? u->team : NULL);
     json_put(j, "uid", u->uid >= 0 ? json_integer(u->uid) : json_null());
     json_put(j, "gid", u->gid >= 0 ? json_integer(u->gid) : json_null());
+    json_put_i64(j, "weight", u->weight);
+    json_put(j, "quota", quota_to_json(&u->quota));
     json_put_bool(j, "disabled", u->disabled);
     json_put_time(j, "created_at", u->created_ms);
     return j;
@@ -145,6 +151,9 @@ int user_from_record(struct cluster *c, const json_t *j, struct err *e)
     (void)snprintf(u.team, sizeof(u.team), "%s", json_opt_str(j, "team", ""));
     u.uid = json_opt_i64(j, "uid", -1);
     u.gid = json_opt_i64(j, "gid", -1);
+    u.weight = json_opt_i64(j, "weight", 1);
+    if (quota_from_json(json_object_get(j, "quota"), &u.quota, e) < 0)
+        u.quota = PLAN_NO_QUOTA;
     u.disabled = json_opt_bool(j, "disabled", false);
     u.created_ms = json_opt_time(j, "created_at");
     return user_add(c, &u, e);
@@ -182,6 +191,8 @@ int user_add(struct cluster *c, const struct user *from, struct err *e)
                        "user \"%.63s\": expected a name of 1 to 63 characters of A-Z, a-z, 0-9, "
                        "'.', '_', '@' and '-', the first a letter, digit or '_'",
                        from->name);
+    if (from->weight < 1 || from->weight > USER_WEIGHT_MAX)
+        return err_set(e, -EINVAL, "weight: expected 1 to %d", USER_WEIGHT_MAX);
     if (from->uid < -1 || from->uid > ID_LIMIT || from->gid < -1 || from->gid > ID_LIMIT)
         return err_set(e, -EINVAL, "uid, gid: expected 0 to 4294967294");
     if (!u && HASH_COUNT(c->users) >= USERS_MAX)
@@ -190,6 +201,7 @@ int user_add(struct cluster *c, const struct user *from, struct err *e)
         UT_hash_handle hh = u->hh;
         *u = *from;
         u->hh = hh;
+        scheduler_user_changed(c, u->name);
         return 0;
     }
     u = malloc(sizeof(*u));
@@ -197,6 +209,7 @@ int user_add(struct cluster *c, const struct user *from, struct err *e)
         return err_set(e, -ENOMEM, "out of memory");
     *u = *from;
     HASH_ADD_STR(c->users, name, u);
+    scheduler_user_changed(c, u->name);
     return 0;
 }
 
@@ -225,6 +238,7 @@ int cluster_user_remove(struct cluster *c, const char *name)
         return -ENOENT;
     record_key(u->name, key);
     HASH_DEL(c->users, u);
+    scheduler_user_changed(c, u->name);
     free(u);
     cluster_del(c, key);
     return 0;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "master/cluster/model.h"
+#include "master/scheduler/queue.h"
 
 // Ordered: a role may do what the lower ones may. NODE stands apart (client certificate).
 enum role { ROLE_OPEN, ROLE_VIEWER, ROLE_USER, ROLE_OPERATOR, ROLE_ADMIN, ROLE_NODE, ROLE_MAX };
@@ -25,11 +26,15 @@ struct user {
     unsigned rights;       // as recorded; what counts is user_rights()
     int64_t uid, gid;      // whose tasks run on the nodes; -1 = not mapped
     char team[NAME_BYTES]; // "" = none
-    bool disabled;         // nothing of his is accepted; his tokens are gone
+    int64_t weight;        // of the share of the cluster, 1 to USER_WEIGHT_MAX
+    struct plan_quota quota;
+    bool disabled; // nothing of his is accepted; his tokens are gone
     int64_t created_ms;
     bool adopted; // not stored: made in this start for tokens that had no user
     UT_hash_handle hh;
 };
+
+#define USER_WEIGHT_MAX 1000000
 
 // What the user may do beyond the role: none for viewers and disabled ones.
 unsigned user_rights(const struct user *u);

@@ -16,6 +16,14 @@ static void count(struct plan_index *x, const struct plan_view *v, int sign)
     x->sum_gpus += sign * v->gpus;
 }
 
+static struct plan_view view_of(const struct plan_index *x, size_t node)
+{
+    struct plan_view v = plan_view_of(&x->nodes[node]);
+    if (!x->closed[node])
+        v.flags |= NODE_OPEN;
+    return v;
+}
+
 int plan_index_new(struct plan_node *nodes, size_t n, struct plan_index **ret)
 {
     struct plan_index *x = calloc(1, sizeof(*x));
@@ -24,13 +32,17 @@ int plan_index_new(struct plan_node *nodes, size_t n, struct plan_index **ret)
     *x = (struct plan_index){.nodes = nodes, .n = n, .most_cpu = 1, .most_memory = 1};
     x->views = calloc(n + 1, sizeof(*x->views));
     x->job_tasks = calloc(n + 1, sizeof(*x->job_tasks));
-    if (!x->views || !x->job_tasks) {
+    x->closed = calloc(n + 1, sizeof(*x->closed));
+    if (!x->views || !x->job_tasks || !x->closed) {
         plan_index_free(x);
         return -ENOMEM;
     }
     for (size_t i = 0; i < n; i++) {
         const struct resources *total = &nodes[i].total;
-        x->views[i] = plan_view_of(&nodes[i]);
+        x->views[i] = view_of(x, i);
+        x->total.cpu_milli += total->cpu_milli;
+        x->total.memory += total->memory;
+        x->total.gpu += total->gpu;
         count(x, &x->views[i], 1);
         x->most_cpu = total->cpu_milli > x->most_cpu ? total->cpu_milli : x->most_cpu;
         x->most_memory = total->memory > x->most_memory ? total->memory : x->most_memory;
@@ -47,6 +59,7 @@ void plan_index_free(struct plan_index *x)
         node_tree_free(x->live[i]);
     free(x->views);
     free(x->job_tasks);
+    free(x->closed);
     free(x->rank_of);
     free(x->node_at);
     free(x->order);
@@ -64,11 +77,19 @@ bool plan_index_touch(struct plan_index *x, size_t node)
 {
     struct plan_view before = x->views[node];
     count(x, &before, -1);
-    x->views[node] = plan_view_of(&x->nodes[node]);
+    x->views[node] = view_of(x, node);
     count(x, &x->views[node], 1);
     for (size_t i = 0; i < x->n_live; i++)
         node_tree_mark(x->live[i], x->rank_of[node]);
     return has_more(&x->views[node], &before);
+}
+
+bool plan_index_close(struct plan_index *x, size_t node, bool closed)
+{
+    if (x->closed[node] == closed)
+        return false;
+    x->closed[node] = closed;
+    return plan_index_touch(x, node);
 }
 
 // --- trees ---

@@ -19,6 +19,7 @@ static bool place_task(struct plan_index *x, struct plan_refusals *r, const stru
 {
     struct plan_task *t = &job->tasks[x->order[k].task];
     struct plan_need need = plan_need_of(&t->demand);
+    need.whole |= job->open_only ? NODE_OPEN : 0u;
     if (plan_was_refused(r, &need))
         return false;
     t->node = plan_index_pick(x, plan_mode_of(job, &need), job->metric, &need, t->demand.avoid);

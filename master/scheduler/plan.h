@@ -60,7 +60,8 @@ struct plan_job {
     enum alloc_metric metric;
     struct plan_task *tasks; // those that wait now: all of a new job, or the restarted ones
     size_t n_tasks;
-    bool placed; // result
+    bool open_only; // keeps off nodes that are closed (kept for another job)
+    bool placed;    // result
 };
 
 // Sorts jobs by (priority desc, order asc, id asc) in place of an index, places each job whole or

@@ -8,13 +8,14 @@
 // --- need and view: may this task run on that node? ---
 
 // PLAN_RUNTIME_* are the lower bits of both masks.
-enum { WHOLE_CPU = 4, WHOLE_MEMORY = 8, WHOLE_GPU = 16 };
+// NODE_OPEN: the node is not kept for another job.
+enum { WHOLE_CPU = 4, WHOLE_MEMORY = 8, WHOLE_GPU = 16, NODE_OPEN = 32 };
 
 // A demand, ready to be compared. A resource wanted as "all" is 0 here and a bit in `whole`.
 struct plan_need {
     int64_t cpu, memory;
     int gpus, ports;
-    unsigned whole;    // WHOLE_*
+    unsigned whole;    // WHOLE_*, NODE_OPEN
     unsigned runtimes; // 0 = nothing can run it
 };
 
@@ -23,7 +24,7 @@ struct plan_view {
     int64_t cpu, memory;
     uint16_t gpus;
     uint16_t ports; // counted up to PLAN_MAX_PORTS only: nobody needs more
-    uint16_t flags; // runtimes | WHOLE_*
+    uint16_t flags; // runtimes | WHOLE_* | NODE_OPEN
 };
 
 struct plan_need plan_need_of(const struct plan_demand *d);
@@ -72,7 +73,10 @@ struct plan_index {
     struct plan_node *nodes; // borrowed
     size_t n;
     struct plan_view *views;
+    bool *closed;                                   // kept for the head of the queue
+    uint64_t mark;                                  // set by whoever closed nodes
     uint32_t *job_tasks;                            // tasks of the job under way, by node
+    struct resources total;                         // of all nodes
     int64_t most_cpu, most_memory;                  // largest totals, at least 1
     __int128 sum_cpu, sum_memory, sum_gpus;         // free in all
     uint32_t *rank_of, *node_at;                    // by name; NULL until a tree is needed
@@ -104,6 +108,9 @@ struct plan_key place_key(const struct plan_index *x, enum alloc_mode mode, enum
 enum alloc_mode plan_mode_of(const struct plan_job *job, const struct plan_need *need);
 
 // --- index.c ---
+
+// Keeps the node for a job that does not keep to open nodes. Whether more fits than before.
+bool plan_index_close(struct plan_index *x, size_t node, bool closed);
 
 // Makes the tree for this way of placing, so that picks need not look at every node. -ENOMEM.
 int plan_index_prepare(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m) WARN_UNUSED;

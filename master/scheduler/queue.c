@@ -22,6 +22,16 @@ static void level_free(struct level *l)
     free(l->ready);
 }
 
+static void users_free(struct plan_user *users)
+{
+    HASH_CLEAR(hh, users);
+    for (struct plan_user *next; users; users = next) {
+        next = users->hh.next;
+        free(users->name);
+        free(users);
+    }
+}
+
 void plan_queue_free(struct plan_queue *q)
 {
     if (!q)
@@ -34,35 +44,13 @@ void plan_queue_free(struct plan_queue *q)
         }
         lane_free(q, lane);
     }
-    struct plan_user *u, *next_user;
-    HASH_ITER (hh, q->users, u, next_user) {
-        HASH_DEL(q->users, u);
-        free(u->name);
-        free(u);
-    }
+    users_free(q->users);
+    users_free(q->teams);
     for (int i = 0; i <= PLAN_PRIORITY_MAX; i++)
         level_free(&q->levels[i]);
     free(q->tasks);
     free(q->key);
     free(q);
-}
-
-struct plan_user *user_of(struct plan_queue *q, const char *name)
-{
-    struct plan_user *u = NULL;
-    HASH_FIND_STR(q->users, name, u);
-    if (u)
-        return u;
-    u = calloc(1, sizeof(*u));
-    if (u)
-        u->name = strdup(name);
-    if (!u || !u->name) {
-        free(u);
-        return NULL;
-    }
-    u->quota = PLAN_NO_QUOTA;
-    HASH_ADD_KEYPTR(hh, q->users, u->name, strlen(u->name), u);
-    return u;
 }
 
 // --- a seat's heap ---
@@ -246,6 +234,7 @@ void plan_queue_remove(struct plan_queue *q, struct plan_entry *e)
     struct plan_lane *lane = e->lane;
     if (!lane)
         return;
+    reserve_left(q, e);
     bool was_first = lane->first == e;
     if (was_first && !e->next) {
         if (lane->wait == PLAN_WAIT_NEW)
@@ -289,7 +278,8 @@ void lane_refuse(struct plan_queue *q, struct plan_lane *lane, enum plan_wait wh
 
 void plan_queue_grew(struct plan_queue *q)
 {
-    q->refusals.n = 0;
+    q->refusals.n = q->impossible.n = 0;
+    q->head.due = true;
     for (int i = 0; i <= PLAN_PRIORITY_MAX; i++)
         for (struct seat *s = q->levels[i].seats; s; s = s->next)
             while (s->refused) {
@@ -297,29 +287,4 @@ void plan_queue_grew(struct plan_queue *q)
                 refused_remove(lane);
                 heap_add(q, lane);
             }
-}
-
-// --- users ---
-
-int plan_queue_hold(struct plan_queue *q, const char *user, const struct resources *r, int sign,
-                    int jobs)
-{
-    struct plan_user *u = user_of(q, user);
-    if (!u)
-        return -ENOMEM;
-    u->held.cpu_milli += sign * r->cpu_milli;
-    u->held.memory += sign * r->memory;
-    u->held.gpu += sign * r->gpu;
-    u->jobs += jobs;
-    return 0;
-}
-
-int plan_queue_set_quota(struct plan_queue *q, const char *user, const struct plan_quota *quota)
-{
-    struct plan_user *u = user_of(q, user);
-    if (!u)
-        return -ENOMEM;
-    u->quota = *quota;
-    plan_queue_grew(q);
-    return 0;
 }

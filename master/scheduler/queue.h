@@ -6,11 +6,21 @@
 // the oldest finds no room, the others do not either. A lane that found none is not looked at again
 // until plan_queue_grew. So a turn costs what it places and what is new, not what waits.
 //
-// Order: priority; then the user with the least weighted dominant share (share.h); then age; then
-// id.
+// Order: priority; then the team, and in it the user, with the least weighted dominant share
+// (share.h); then age; then id.
+//
+// The first job in order that finds no room, though an empty cluster would have it, is the head. It
+// gets a reservation: the nodes on which it will start when running work has reached its time
+// limits. Work after it in order (backfill) starts there only if its own limit ends it before that
+// (EASY: Lifka, "The ANL/IBM SP Scheduling System", 1995; one reservation, so that nothing before
+// the head is ever delayed). Where no limits tell when the head can start, backfill is free until
+// the head has been the head for `hold_after_ms`; from then on nothing after it in order starts on
+// a node that could serve it. The reservation stays until the head starts, leaves the queue, or a
+// job of a higher priority becomes the head; a change of shares does not move it.
 #pragma once
 
 #include "master/scheduler/plan.h"
+#include "master/scheduler/share.h"
 
 // What decides where and when a job may start.
 struct plan_shape {
@@ -18,7 +28,8 @@ struct plan_shape {
     int priority; // 0 .. PLAN_PRIORITY_MAX
     enum alloc_mode alloc;
     enum alloc_metric metric;
-    bool started; // some of its tasks hold a node: it counts as a running job already
+    bool started;     // some of its tasks hold a node: it counts as a running job already
+    int64_t bound_ms; // it ends within this time after its start; 0 = not known
     const struct plan_demand *demands;
     size_t n_demands;
 };
@@ -28,6 +39,8 @@ enum plan_wait {
     PLAN_WAIT_NEW,      // not looked at since it came or capacity grew
     PLAN_WAIT_CAPACITY, // found no room
     PLAN_WAIT_QUOTA,    // its user's quota is used up
+    PLAN_WAIT_TEAM,     // its team's quota is used up
+    PLAN_WAIT_RESERVED, // the head's reservation keeps it back
 };
 
 struct plan_lane;
@@ -64,19 +77,75 @@ bool plan_queue_due(const struct plan_queue *q);
 // Room, a quota or an order changed so that what was refused may be worth another look.
 void plan_queue_grew(struct plan_queue *q);
 
+struct plan_policy {
+    int64_t half_life_ms;  // of usage; 0 = no fair share: among equal priority by age alone
+    bool backfill;         // false: no reservations, whatever fits starts
+    int64_t hold_after_ms; // see above
+};
+// All off in a new queue.
+void plan_queue_set_policy(struct plan_queue *q, const struct plan_policy *p);
+
 // What the user's tasks hold, added (sign 1) or given back (-1), and jobs that hold something.
+// now_ms: real time; 0 = while loading, before what was stored is accounted further.
 int plan_queue_hold(struct plan_queue *q, const char *user, const struct resources *r, int sign,
-                    int jobs) WARN_UNUSED; // -ENOMEM
-int plan_queue_set_quota(struct plan_queue *q, const char *user,
-                         const struct plan_quota *quota) WARN_UNUSED; // -ENOMEM
+                    int jobs, int64_t now_ms) WARN_UNUSED; // -ENOMEM
+
+struct plan_account {
+    const char *team; // NULL = none
+    int64_t weight;   // of the share, 1 to 1,000,000
+    struct plan_quota quota;
+};
+// Users begin with no team, weight 1 and no quota. -ENOMEM.
+int plan_queue_set_user(struct plan_queue *q, const char *user,
+                        const struct plan_account *a) WARN_UNUSED;
+int plan_queue_set_team(struct plan_queue *q, const char *team, int64_t weight,
+                        const struct plan_quota *quota) WARN_UNUSED;
+
+// What is told of a user; all 0 of an unknown one.
+struct plan_user_state {
+    struct resources held;
+    int64_t jobs;
+    struct share_usage usage; // as stored
+    int64_t rank;             // smaller comes first, before the weight
+};
+void plan_queue_user(struct plan_queue *q, const char *user, int64_t now_ms,
+                     struct plan_user_state *ret);
+// The next user whose holdings changed since this was asked; NULL = none. Borrowed.
+const char *plan_queue_next_changed(struct plan_queue *q);
+int plan_queue_load_usage(struct plan_queue *q, const char *user,
+                          const struct share_usage *u) WARN_UNUSED; // -ENOMEM
+
+// Work under way, as far as a reservation needs to know it.
+struct plan_running {
+    size_t node;
+    struct resources granted;
+    uint64_t gpus;
+    const uint16_t *ports;
+    int n_ports;
+    int64_t end_ms; // at the latest; INT64_MAX = not known
+};
+#define PLAN_NEVER INT64_MAX
+
+// The head and its reservation; id NULL = none.
+struct plan_head {
+    const char *id;
+    int64_t since_ms;
+    int64_t start_ms; // at the latest, if limits are kept; PLAN_NEVER = not known
+    bool strict;      // it has waited for hold_after_ms
+};
+struct plan_head plan_queue_head(const struct plan_queue *q);
 
 struct plan_queue_run {
     // Asked before each job: false = stop here, and go on with the next run.
     bool (*more)(void *userdata);
+    // What runs; asked when a reservation is made. The list stays the caller's, until the run ends.
+    // -ENOMEM. NULL = nothing is known of what runs.
+    int (*running)(const struct plan_running **ret, size_t *ret_n, void *userdata);
     // The job has its place and left the queue. Tasks in the shape's order; valid in the call only.
     // Holds what it takes (plan_queue_hold) before it returns.
     void (*placed)(struct plan_entry *e, const struct plan_task *tasks, size_t n, void *userdata);
     void *userdata;
+    int64_t now_ms; // real time; only grows
 };
 // Looks at every job that is due. 0 = done, 1 = `more` said stop, -ENOMEM.
 int plan_queue_run(struct plan_queue *q, struct plan_index *x,

@@ -27,12 +27,21 @@ struct plan_lane {
     UT_hash_handle hh;
 };
 
-struct plan_user {
+struct plan_user { // or a team
     char *name;
+    struct plan_user *team;
+    int64_t weight;
     struct plan_quota quota;
     struct resources held;
     int64_t jobs;
+    struct share_usage usage;
     struct seat *seats;
+    bool changed; // in the queue's list of those whose holdings changed
+    struct plan_user *changed_next;
+    // While the next lane is looked for:
+    uint64_t stamp;
+    struct seat *best;
+    struct plan_user *next;
     UT_hash_handle hh;
 };
 
@@ -54,11 +63,30 @@ struct level {
     size_t n_ready, n_seats, capacity;
 };
 
+struct reservation {
+    struct plan_entry *entry; // NULL = there is no head
+    char id[64];              // of the last head, so that it may go on after being queued anew
+    int priority;
+    int64_t since_ms, start_ms;
+    int64_t made_ms;
+    bool due;      // to be tried
+    bool strict;   // kept off all nodes that could serve it
+    bool lifted;   // the closed nodes are to be opened
+    uint64_t mark; // of the index on which nodes are closed for it
+};
+
 struct plan_queue {
     struct level levels[PLAN_PRIORITY_MAX + 1];
-    struct plan_lane *lanes; // by shape
-    struct plan_user *users; // by name
-    size_t length, n_due;    // jobs; lanes in heaps
+    struct plan_lane *lanes;         // by shape
+    struct plan_user *users, *teams; // by name
+    struct plan_user *changed;
+    struct plan_policy policy;
+    struct resources total; // of the nodes of the last run
+    int64_t now_ms;
+    uint64_t stamp;
+    struct reservation head;
+    struct plan_refusals impossible; // on an empty cluster, too; since capacity grew
+    size_t length, n_due;            // jobs; lanes in heaps
     struct plan_refusals refusals;
     struct plan_task *tasks; // scratch
     size_t tasks_capacity;
@@ -74,5 +102,25 @@ bool entry_before(const struct plan_entry *a, const struct plan_entry *b);
 
 // queue.c
 struct plan_user *user_of(struct plan_queue *q, const char *name); // NULL = out of memory
+void user_advance(struct plan_queue *q, struct plan_user *u, int64_t now_ms);
+// 0 = within its and its team's quota.
+enum plan_wait user_quota(const struct plan_user *u, const struct resources *r, bool started);
+// The ready seat of the level that comes first; NULL = none.
+struct seat *seat_first(struct plan_queue *q, struct level *l);
 // The lane found no place: out of the heap, into the list of refused ones.
 void lane_refuse(struct plan_queue *q, struct plan_lane *lane, enum plan_wait why);
+
+// queue_reserve.c
+// Before a run: what became of the reservation. -ENOMEM.
+int reserve_begin(struct plan_queue *q, struct plan_index *x,
+                  const struct plan_queue_run *run) WARN_UNUSED;
+// Between jobs: a reservation that is over is taken back.
+void reserve_check(struct plan_queue *q, struct plan_index *x);
+// The lane's oldest job found no room: it may become the head. -ENOMEM.
+int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                    struct plan_lane *lane) WARN_UNUSED;
+// Whether the lane's jobs must keep off closed nodes.
+bool reserve_binds(const struct plan_queue *q, const struct plan_lane *lane);
+void reserve_left(struct plan_queue *q, const struct plan_entry *e);
+// queue_run.c
+int lane_tasks(struct plan_queue *q, const struct plan_lane *lane) WARN_UNUSED; // -> q->tasks

@@ -79,6 +79,7 @@ static size_t write_key(struct bytes *b, const struct plan_shape *s)
     put_int(b, s->alloc);
     put_int(b, s->metric);
     put_int(b, s->started);
+    put_int(b, s->bound_ms);
     for (size_t i = 0, end; i < s->n_demands; i = end) {
         end = group_end(s, i);
         put_demand(b, &s->demands[i]);

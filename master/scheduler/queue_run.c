@@ -1,42 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-// One run over what is due: picks the next lane, tries its oldest job, hands out what was placed.
+// One run over what is due: picks the next job, tries it, hands out what was placed.
 #include "master/scheduler/queue_internal.h"
 
 #include <stdlib.h>
 
-static bool seat_before(const struct seat *a, const struct seat *b)
-{
-    return entry_before(a->heap[0]->first, b->heap[0]->first);
-}
-
 static struct plan_lane *next_lane(struct plan_queue *q)
 {
     for (int i = q->n_due ? PLAN_PRIORITY_MAX : -1; i >= 0; i--) {
-        const struct level *l = &q->levels[i];
-        const struct seat *best = NULL;
-        for (size_t k = 0; k < l->n_ready; k++)
-            if (!best || seat_before(l->ready[k], best))
-                best = l->ready[k];
+        const struct seat *best = q->levels[i].n_ready ? seat_first(q, &q->levels[i]) : NULL;
         if (best)
             return best->heap[0];
     }
     return NULL;
 }
 
-static bool within(int64_t limit, int64_t held, int64_t more)
+// The head before all of its priority and below.
+static struct plan_entry *next_entry(struct plan_queue *q)
 {
-    return limit < 0 || more == 0 || (held <= limit && more <= limit - held);
+    const struct plan_lane *lane = next_lane(q);
+    struct plan_entry *head = q->head.due ? q->head.entry : NULL;
+    if (head && (!lane || lane->shape.priority <= q->head.priority))
+        return head;
+    return lane ? lane->first : NULL;
 }
 
-static bool within_quota(const struct plan_user *u, const struct resources *r, bool started)
-{
-    return within(u->quota.cpu, u->held.cpu_milli, r->cpu_milli) &&
-           within(u->quota.memory, u->held.memory, r->memory) &&
-           within(u->quota.gpu, u->held.gpu, r->gpu) && within(u->quota.jobs, u->jobs, !started);
-}
-
-// The lane's tasks, written out.
-static int fill_tasks(struct plan_queue *q, const struct plan_lane *lane)
+int lane_tasks(struct plan_queue *q, const struct plan_lane *lane)
 {
     if (lane->n_tasks > q->tasks_capacity) {
         struct plan_task *tasks = realloc(q->tasks, lane->n_tasks * sizeof(*tasks));
@@ -52,69 +40,121 @@ static int fill_tasks(struct plan_queue *q, const struct plan_lane *lane)
     return 0;
 }
 
-static bool known_refused(const struct plan_queue *q, const struct plan_lane *lane)
+static bool known_refused(const struct plan_queue *q, const struct plan_lane *lane, bool open_only)
 {
-    for (size_t g = 0; g < lane->n_groups; g++)
-        if (plan_was_refused(&q->refusals, &lane->groups[g].need))
+    for (size_t g = 0; g < lane->n_groups; g++) {
+        struct plan_need need = lane->groups[g].need;
+        need.whole |= open_only ? NODE_OPEN : 0u;
+        if (plan_was_refused(&q->refusals, &need))
             return true;
+    }
     return false;
 }
 
-// 1 = has its place, 0 = not, -ENOMEM.
-static int try_lane(struct plan_queue *q, struct plan_index *x, struct plan_lane *lane,
-                    enum plan_wait *why)
+static struct resources granted(const struct plan_job *job)
 {
+    struct resources r = {0};
+    for (size_t i = 0; i < job->n_tasks; i++) { // "all" is known only now
+        r.cpu_milli += job->tasks[i].granted.cpu_milli;
+        r.memory += job->tasks[i].granted.memory;
+        r.gpu += job->tasks[i].granted.gpu;
+    }
+    return r;
+}
+
+// 1 = has its place, 0 = not, -ENOMEM.
+static int try_entry(struct plan_queue *q, struct plan_index *x, const struct plan_entry *e,
+                     enum plan_wait *why)
+{
+    struct plan_lane *lane = e->lane;
     const struct plan_user *u = lane->seat->user;
-    *why = PLAN_WAIT_QUOTA;
-    if (!within_quota(u, &lane->sum, lane->shape.started))
+    bool bound = e != q->head.entry && reserve_binds(q, lane);
+    *why = user_quota(u, &lane->sum, lane->shape.started);
+    if (*why)
         return 0;
-    *why = PLAN_WAIT_CAPACITY;
-    if (known_refused(q, lane))
+    *why = bound ? PLAN_WAIT_RESERVED : PLAN_WAIT_CAPACITY;
+    if (known_refused(q, lane, bound))
         return 0;
-    int r = fill_tasks(q, lane);
+    int r = lane_tasks(q, lane);
     if (r < 0)
         return r;
-    struct plan_job job = {.id = lane->first->id,
+    struct plan_job job = {.id = e->id,
                            .priority = lane->shape.priority,
-                           .order = lane->first->order,
+                           .order = e->order,
                            .alloc = lane->shape.alloc,
                            .metric = lane->shape.metric,
                            .tasks = q->tasks,
-                           .n_tasks = lane->n_tasks};
+                           .n_tasks = lane->n_tasks,
+                           .open_only = bound};
     r = plan_try(x, &q->refusals, &job);
     if (r < 0 || !job.placed)
         return r;
-    struct resources granted = {0};
-    for (size_t i = 0; i < job.n_tasks; i++) { // "all" is known only now
-        granted.cpu_milli += job.tasks[i].granted.cpu_milli;
-        granted.memory += job.tasks[i].granted.memory;
-        granted.gpu += job.tasks[i].granted.gpu;
-    }
-    if (within_quota(u, &granted, lane->shape.started))
+    struct resources all = granted(&job);
+    *why = user_quota(u, &all, lane->shape.started);
+    if (!*why)
         return 1;
-    *why = PLAN_WAIT_QUOTA;
     plan_untry(x, &job);
     return 0;
 }
 
+static int refuse(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                  const struct plan_entry *e, enum plan_wait why)
+{
+    struct plan_lane *lane = e->lane;
+    if (q->head.entry == e)
+        q->head.due = false;
+    if (lane->wait == PLAN_WAIT_NEW)
+        lane_refuse(q, lane, why);
+    return why == PLAN_WAIT_CAPACITY && q->head.entry != e ? reserve_refused(q, x, run, lane) : 0;
+}
+
+// 1 = something was looked at, 0 = nothing is left, -ENOMEM.
+static int step(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run)
+{
+    enum plan_wait why;
+    reserve_check(q, x);
+    struct plan_entry *e = next_entry(q);
+    if (!e)
+        return 0;
+    int r = try_entry(q, x, e, &why);
+    if (r < 0)
+        return r;
+    if (r == 0) {
+        r = refuse(q, x, run, e, why);
+        return r < 0 ? r : 1;
+    }
+    size_t n = e->lane->n_tasks;
+    plan_queue_remove(q, e);
+    run->placed(e, q->tasks, n, run->userdata);
+    reserve_check(q, x);
+    return 1;
+}
+
+static void take_totals(struct plan_queue *q, const struct plan_index *x)
+{
+    struct plan_user *maps[2] = {q->users, q->teams};
+    const struct resources *now = &x->total, *was = &q->total;
+    if (now->cpu_milli == was->cpu_milli && now->memory == was->memory && now->gpu == was->gpu)
+        return;
+    bool first = was->cpu_milli == 0 && was->memory == 0 && was->gpu == 0;
+    for (int i = first ? 2 : 0; i < 2; i++) // what was held until now was a part of what there was
+        for (struct plan_user *u = maps[i]; u; u = u->hh.next)
+            user_advance(q, u, q->now_ms);
+    q->total = x->total;
+}
+
 int plan_queue_run(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run)
 {
-    struct plan_lane *lane;
-    while ((lane = next_lane(q))) {
-        enum plan_wait why;
+    q->now_ms = run->now_ms > q->now_ms ? run->now_ms : q->now_ms;
+    take_totals(q, x);
+    int r = reserve_begin(q, x, run);
+    while (r == 0 && (q->n_due || (q->head.entry && q->head.due) || q->head.lifted)) {
         if (!run->more(run->userdata))
             return 1;
-        int r = try_lane(q, x, lane, &why);
+        r = step(q, x, run);
         if (r < 0)
             return r;
-        if (r == 0) {
-            lane_refuse(q, lane, why);
-            continue;
-        }
-        struct plan_entry *e = lane->first;
-        size_t n = lane->n_tasks;
-        plan_queue_remove(q, e);
-        run->placed(e, q->tasks, n, run->userdata);
+        r = 0;
     }
-    return 0;
+    return r;
 }

@@ -7,8 +7,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
-#include "master/scheduler/scheduler_nodes.h"
-#include "master/scheduler/queue.h"
+#include "master/scheduler/scheduler_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +15,7 @@
 
 #define BUDGET_MS 10
 
-struct scheduler {
-    struct kept kept;
-    struct plan_queue *queue;
-    struct job *stale; // to be queued anew
-};
-
-struct scheduler *scheduler_new(void)
+struct scheduler *scheduler_new(const struct cluster_options *o)
 {
     struct scheduler *s = calloc(1, sizeof(*s));
     if (!s)
@@ -33,6 +26,9 @@ struct scheduler *scheduler_new(void)
         free(s);
         return NULL;
     }
+    plan_queue_set_policy(s->queue, &(struct plan_policy){o->scheduling.half_life_ms,
+                                                          o->scheduling.hold_after_ms > 0,
+                                                          o->scheduling.hold_after_ms});
     return s;
 }
 
@@ -42,6 +38,7 @@ void scheduler_free(struct scheduler *s)
         return;
     kept_free(&s->kept);
     plan_queue_free(s->queue);
+    free(s->running);
     free(s);
 }
 
@@ -82,7 +79,8 @@ void scheduler_task_held(struct cluster *c, struct task *t, int sign)
     bool was = j->n_held > 0;
     j->n_held += sign;
     bool is = j->n_held > 0;
-    if (plan_queue_hold(c->scheduler->queue, j->user, &t->granted, sign, is - was) < 0)
+    if (plan_queue_hold(c->scheduler->queue, j->user, &t->granted, sign, is - was,
+                        c->commit ? clock_real_ms() : 0) < 0)
         log_error("scheduler", "out of memory: what %s holds is counted wrongly", j->user);
     if (is != was)
         scheduler_job_stale(c, j);
@@ -125,6 +123,21 @@ static int demands_of(const struct cluster *c, const struct job *j, struct plan_
     return 0;
 }
 
+// Within which time after its start the job's waiting tasks have ended; 0 = not known.
+static int64_t bound_of(const struct cluster *c, const struct job *j)
+{
+    int64_t most = 0;
+    for (size_t k = 0; k < j->spec->n_components; k++) {
+        int64_t bound = scheduler_bound(c, &j->spec->components[k]);
+        if (j->counts[k][TASK_PENDING] == 0)
+            continue;
+        if (bound == 0)
+            return 0;
+        most = bound > most ? bound : most;
+    }
+    return most;
+}
+
 static int requeue(struct cluster *c, struct job *j)
 {
     struct plan_queue *q = c->scheduler->queue;
@@ -133,7 +146,8 @@ static int requeue(struct cluster *c, struct job *j)
                                .priority = j->spec->priority,
                                .alloc = j->spec->alloc,
                                .metric = j->spec->metric,
-                               .started = j->n_held > 0};
+                               .started = j->n_held > 0,
+                               .bound_ms = bound_of(c, j)};
     plan_queue_remove(q, &j->entry);
     if (!j->queued)
         return 0;
@@ -168,11 +182,6 @@ static int sync_all(struct cluster *c)
 
 // --- the run ---
 
-struct turn {
-    struct cluster *c;
-    int64_t until_boot_ms;
-};
-
 static bool more(void *userdata)
 {
     const struct turn *t = userdata;
@@ -203,7 +212,12 @@ bool scheduler_run(struct cluster *c)
     struct turn turn = {c, clock_boot_ms() + BUDGET_MS};
     int r = sync_all(c);
     if (r == 0 && plan_queue_due(s->queue))
-        r = plan_queue_run(s->queue, s->kept.index, &(struct plan_queue_run){more, placed, &turn});
+        r = plan_queue_run(s->queue, s->kept.index,
+                           &(struct plan_queue_run){.more = more,
+                                                    .running = scheduler_running,
+                                                    .placed = placed,
+                                                    .userdata = &turn,
+                                                    .now_ms = clock_real_ms()});
     if (r < 0)
         log_error("scheduler", "out of memory: this turn places nothing more");
     return r > 0;

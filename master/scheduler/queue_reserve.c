@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// The head of the queue and its reservation: when and where it will start, found by giving back, on
+// a copy, what running work holds in the order of its ends. Its nodes are closed for later work.
+#include "master/scheduler/queue_internal.h"
+#include "master/scheduler/trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Where no limits tell when the head can start, it is not asked again sooner.
+#define AGAIN_MS 1000
+
+static bool open_nodes(struct plan_index *x)
+{
+    bool more = false;
+    for (size_t i = 0; i < x->n; i++)
+        more |= plan_index_close(x, i, false);
+    return more;
+}
+
+static void open_all(struct plan_queue *q, struct plan_index *x)
+{
+    (void)open_nodes(x);
+    q->head.mark = x->mark = 0;
+}
+
+void reserve_left(struct plan_queue *q, const struct plan_entry *e)
+{
+    if (q->head.entry != e)
+        return;
+    q->head.entry = NULL;
+    q->head.lifted = true;
+}
+
+struct plan_head plan_queue_head(const struct plan_queue *q)
+{
+    const struct reservation *r = &q->head;
+    return (struct plan_head){r->entry ? r->entry->id : NULL, r->since_ms, r->start_ms, r->strict};
+}
+
+bool reserve_binds(const struct plan_queue *q, const struct plan_lane *lane)
+{
+    const struct reservation *r = &q->head;
+    if (!r->entry || lane->shape.priority > r->priority)
+        return false;
+    bool ends_before = lane->shape.bound_ms > 0 && r->start_ms != PLAN_NEVER &&
+                       lane->shape.bound_ms <= r->start_ms - q->now_ms;
+    return r->strict || !ends_before;
+}
+
+// --- when ---
+
+static int by_end(const void *a, const void *b)
+{
+    const struct plan_running *x = *(const struct plan_running *const *)a;
+    const struct plan_running *y = *(const struct plan_running *const *)b;
+    return x->end_ms < y->end_ms ? -1 : x->end_ms > y->end_ms;
+}
+
+struct ends {
+    const struct plan_running **list; // by end; of unknown end last
+    size_t n, n_known;
+};
+
+static int ends_of(const struct plan_queue_run *run, struct ends *ret)
+{
+    const struct plan_running *all = NULL;
+    size_t n = 0;
+    int r = run->running ? run->running(&all, &n, run->userdata) : 0;
+    *ret = (struct ends){.list = r == 0 ? calloc(n + 1, sizeof(*ret->list)) : NULL, .n = n};
+    if (!ret->list)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        ret->list[i] = &all[i];
+    qsort(ret->list, n, sizeof(*ret->list), by_end);
+    while (ret->n_known < n && ret->list[ret->n_known]->end_ms != PLAN_NEVER)
+        ret->n_known++;
+    return 0;
+}
+
+static void give_back(struct plan_node *n, const struct plan_running *t)
+{
+    n->free.cpu_milli += t->granted.cpu_milli;
+    n->free.memory += t->granted.memory;
+    n->free.gpu += t->granted.gpu;
+    n->gpus_free |= t->gpus;
+    n->tasks--;
+    for (int i = 0; i < t->n_ports && n->ports.taken; i++) {
+        unsigned at = (unsigned)t->ports[i] - n->ports.first;
+        if (t->ports[i] >= n->ports.first && at < n->ports.count)
+            n->ports.taken[at / 64] &= ~(UINT64_C(1) << (at % 64));
+    }
+}
+
+// Whether the job fits once the first `ended` have ended; then on which nodes (t->job).
+static int fits_after(struct trial *t, const struct plan_index *x, const struct plan_job *job,
+                      const struct ends *ends, size_t ended)
+{
+    struct plan_refusals refusals = {0};
+    int r = trial_copy(t, x->nodes, x->n, job);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < ended; i++) {
+        give_back(&t->nodes[ends->list[i]->node], ends->list[i]);
+        (void)plan_index_touch(t->index, ends->list[i]->node);
+    }
+    r = plan_try(t->index, &refusals, &t->job);
+    return r < 0 ? r : t->job.placed;
+}
+
+static int fits_after_only(const struct plan_index *x, const struct plan_job *job,
+                           const struct ends *ends, size_t ended)
+{
+    struct trial t = {0};
+    int r = fits_after(&t, x, job, ends, ended);
+    trial_free(&t);
+    return r;
+}
+
+// How many must end, of those whose end is known; n_known + 1 = more than those.
+static int find_ended(const struct plan_index *x, const struct plan_job *job,
+                      const struct ends *ends, size_t *ret)
+{
+    size_t low = 0, high = ends->n_known + 1; // it does not fit after low
+    while (high - low > 1) {
+        size_t mid = low + (high - low) / 2;
+        int r = fits_after_only(x, job, ends, mid);
+        if (r < 0)
+            return r;
+        *(r ? &high : &low) = mid;
+    }
+    *ret = high;
+    return 0;
+}
+
+// --- where ---
+
+// All that could serve one of the job's tasks, were they empty. Like the next one, whether a node
+// is open now that was not.
+static bool close_eligible(struct plan_index *x, const struct plan_lane *lane)
+{
+    bool more = false;
+    for (size_t i = 0; i < x->n; i++) {
+        struct plan_node empty = x->nodes[i];
+        bool serves = false;
+        empty.free = empty.total;
+        empty.gpus_free = UINT64_MAX;
+        struct plan_view v = plan_view_of(&empty);
+        v.ports = PLAN_MAX_PORTS;
+        for (size_t g = 0; g < lane->n_groups && !serves; g++)
+            serves = plan_fits(&v, &lane->groups[g].need);
+        more |= plan_index_close(x, i, serves);
+    }
+    return more;
+}
+
+// -ENOMEM.
+static int close_planned(struct plan_index *x, const struct plan_job *job, const struct ends *ends,
+                         size_t ended)
+{
+    struct trial t = {0};
+    int r = fits_after(&t, x, job, ends, ended);
+    bool more = r >= 0 && open_nodes(x);
+    for (size_t i = 0; r > 0 && i < job->n_tasks; i++)
+        (void)plan_index_close(x, (size_t)t.job.tasks[i].node, true);
+    trial_free(&t);
+    return r < 0 ? r : more;
+}
+
+static struct plan_job job_of(const struct plan_queue *q, const struct plan_lane *lane)
+{
+    return (struct plan_job){.id = lane->first->id,
+                             .priority = lane->shape.priority,
+                             .order = lane->first->order,
+                             .alloc = lane->shape.alloc,
+                             .metric = lane->shape.metric,
+                             .tasks = q->tasks,
+                             .n_tasks = lane->n_tasks};
+}
+
+struct found {
+    bool possible; // an empty cluster would have it
+    bool more;     // later work may start where or when it could not before
+};
+
+static int take_place(struct plan_queue *q, struct plan_index *x, const struct plan_lane *lane,
+                      const struct plan_job *job, const struct ends *ends, struct found *ret)
+{
+    size_t ended = 0;
+    int64_t before = q->head.start_ms;
+    int r = find_ended(x, job, ends, &ended);
+    if (r < 0)
+        return r;
+    bool known = ended > 0 && ended <= ends->n_known;
+    q->head.start_ms = known ? ends->list[ended - 1]->end_ms : PLAN_NEVER;
+    q->head.made_ms = q->now_ms;
+    q->head.mark = x->mark = ++q->stamp;
+    r = q->head.strict ? close_eligible(x, lane)
+        : known        ? close_planned(x, job, ends, ended)
+                       : open_nodes(x);
+    ret->more = r > 0 || q->head.start_ms > before;
+    return r < 0 ? r : 0;
+}
+
+// Finds time and place anew.
+static int find_place(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                      struct plan_lane *lane, struct found *ret)
+{
+    struct ends ends = {0};
+    *ret = (struct found){0};
+    int r = lane_tasks(q, lane);
+    struct plan_job job = job_of(q, lane);
+    if (r == 0)
+        r = ends_of(run, &ends);
+    if (r == 0)
+        r = fits_after_only(x, &job, &ends, ends.n);
+    ret->possible = r > 0;
+    if (r > 0)
+        r = take_place(q, x, lane, &job, &ends, ret);
+    free(ends.list);
+    return r;
+}
+
+// --- the head ---
+
+static void become_head(struct plan_queue *q, struct plan_lane *lane)
+{
+    struct plan_entry *e = lane->first;
+    struct reservation *r = &q->head;
+    bool again = strcmp(r->id, e->id) == 0 && r->since_ms > 0;
+    r->entry = e;
+    r->priority = lane->shape.priority;
+    r->since_ms = again ? r->since_ms : q->now_ms;
+    r->strict = q->now_ms - r->since_ms >= q->policy.hold_after_ms;
+    r->lifted = r->due = false;
+    size_t len = strnlen(e->id, sizeof(r->id) - 1);
+    memcpy(r->id, e->id, len);
+    r->id[len] = '\0';
+}
+
+static bool known_impossible(const struct plan_queue *q, const struct plan_lane *lane)
+{
+    for (size_t g = 0; g < lane->n_groups; g++)
+        if (plan_was_refused(&q->impossible, &lane->groups[g].need))
+            return true;
+    return false;
+}
+
+int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                    struct plan_lane *lane)
+{
+    struct reservation *head = &q->head, before = *head;
+    struct found found;
+    if (!q->policy.backfill || (head->entry && lane->shape.priority <= head->priority) ||
+        known_impossible(q, lane))
+        return 0;
+    become_head(q, lane);
+    int r = find_place(q, x, run, lane, &found);
+    if (r < 0)
+        return r;
+    if (!found.possible) {
+        *head = before;
+        for (size_t g = 0; g < lane->n_groups && lane->n_tasks == 1; g++)
+            q->impossible.needs[q->impossible.n++ % PLAN_REFUSALS_MAX] = lane->groups[g].need;
+        return 0;
+    }
+    if (before.entry) {
+        plan_queue_grew(q); // other nodes are open now
+        head->due = false;
+    }
+    return 0;
+}
+
+void reserve_check(struct plan_queue *q, struct plan_index *x)
+{
+    const struct plan_lane *lane = q->head.entry ? q->head.entry->lane : NULL;
+    if (lane && user_quota(lane->seat->user, &lane->sum, lane->shape.started))
+        reserve_left(q, q->head.entry); // it could not start: nothing is kept for it
+    if (!q->head.entry && q->head.lifted) {
+        open_all(q, x);
+        plan_queue_grew(q);
+    }
+    q->head.lifted = false;
+}
+
+int reserve_begin(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run)
+{
+    struct reservation *r = &q->head;
+    struct found found;
+    reserve_check(q, x);
+    if (!r->entry)
+        return 0;
+    bool strict = q->now_ms - r->since_ms >= q->policy.hold_after_ms;
+    bool passed = r->start_ms != PLAN_NEVER && r->start_ms <= q->now_ms;
+    bool ask = r->start_ms == PLAN_NEVER && q->now_ms - r->made_ms >= AGAIN_MS;
+    if (r->mark == x->mark && strict == r->strict && !passed && !ask)
+        return 0;
+    r->strict = strict;
+    int ret = find_place(q, x, run, r->entry->lane, &found);
+    if (ret < 0)
+        return ret;
+    if (!found.possible) {
+        reserve_left(q, r->entry);
+        reserve_check(q, x);
+        return 0;
+    }
+    if (found.more)
+        plan_queue_grew(q);
+    return 0;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the bridge share.
+#pragma once
+
+#include "master/scheduler/queue.h"
+#include "master/scheduler/scheduler_nodes.h"
+
+struct scheduler {
+    struct kept kept;
+    struct plan_queue *queue;
+    struct job *stale;            // to be queued anew
+    struct plan_running *running; // scratch
+    size_t running_capacity;
+};
+
+struct turn {
+    struct cluster *c;
+    int64_t until_boot_ms;
+};
+
+// The longest that a task of the component runs, with its grace; 0 = not known.
+int64_t scheduler_bound(const struct cluster *c, const struct job_component *k);
+// plan_queue_run.running; userdata = struct turn.
+int scheduler_running(const struct plan_running **ret, size_t *ret_n, void *userdata) WARN_UNUSED;

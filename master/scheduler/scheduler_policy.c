@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the queue knows of users and of running work: weights and quotas from the users' records,
+// usage that outlives a restart, and when running tasks end.
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/log.h"
+#include "master/cluster/cluster_internal.h"
+#include "master/cluster/user.h"
+#include "master/scheduler/scheduler.h"
+#include "master/scheduler/scheduler_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- when running work ends ---
+
+int64_t scheduler_bound(const struct cluster *c, const struct job_component *k)
+{
+    int64_t limit = k->timeout_ms > 0 ? k->timeout_ms : c->options.scheduling.assume_timeout_ms;
+    return limit > 0 ? limit + k->grace_ms : 0;
+}
+
+static int64_t end_of(const struct cluster *c, const struct task *t, int64_t now_ms)
+{
+    int64_t bound = scheduler_bound(c, task_component(t));
+    int64_t start = t->status.started_ms > 0 ? t->status.started_ms : t->assigned_ms;
+    // One that should be over and is not says nothing about when it will be.
+    return bound > 0 && start + bound > now_ms ? start + bound : PLAN_NEVER;
+}
+
+static int add_running(struct cluster *c, size_t *n, const struct node *node, const struct task *t,
+                       int64_t now_ms)
+{
+    struct scheduler *s = c->scheduler;
+    if (*n == s->running_capacity) {
+        size_t capacity = *n ? 2 * *n : 64;
+        struct plan_running *list = realloc(s->running, capacity * sizeof(*list));
+        if (!list)
+            return -ENOMEM;
+        s->running = list;
+        s->running_capacity = capacity;
+    }
+    s->running[(*n)++] = (struct plan_running){.node = node->plan_slot,
+                                               .granted = t->granted,
+                                               .gpus = t->gpus,
+                                               .ports = t->ports,
+                                               .n_ports = t->n_ports,
+                                               .end_ms = end_of(c, t, now_ms)};
+    return 0;
+}
+
+int scheduler_running(const struct plan_running **ret, size_t *ret_n, void *userdata)
+{
+    struct cluster *c = ((const struct turn *)userdata)->c;
+    int64_t now_ms = clock_real_ms();
+    size_t n = 0;
+    int r = 0;
+    for (const struct node *x = c->nodes; x && r == 0; x = x->hh.next)
+        for (const struct assignment *a = x->assignments; a && r == 0; a = a->hh.next)
+            if (a->task && a->task->holds_node && a->task->node == x)
+                r = add_running(c, &n, x, a->task, now_ms);
+    *ret = c->scheduler->running;
+    *ret_n = n;
+    return r;
+}
+
+// --- usage records ---
+
+static char *usage_to_record(const struct cluster *c, const char *user,
+                             const struct plan_user_state *s)
+{
+    json_t *j = json_object();
+    json_put_str(j, "user", user);
+    json_put_i64(j, "cpu", s->usage.used[0]);
+    json_put_i64(j, "memory", s->usage.used[1]);
+    json_put_i64(j, "gpu", s->usage.used[2]);
+    json_put_i64(j, "half_life_ms", c->options.scheduling.half_life_ms);
+    json_put_i64(j, "at_ms", s->usage.at_ms);
+    char *text = json_dumps(j, JSON_COMPACT);
+    json_decref(j);
+    return text;
+}
+
+void scheduler_collect(struct cluster *c)
+{
+    const char *user;
+    char key[8 + NAME_BYTES];
+    while ((user = plan_queue_next_changed(c->scheduler->queue))) {
+        struct plan_user_state s;
+        if (c->options.scheduling.half_life_ms <= 0)
+            continue;
+        plan_queue_user(c->scheduler->queue, user, clock_real_ms(), &s);
+        (void)snprintf(key, sizeof(key), "usage:%.63s", user);
+        cluster_put(c, key, usage_to_record(c, user, &s), 0);
+    }
+}
+
+int scheduler_usage_from_record(struct cluster *c, const json_t *j, struct err *e)
+{
+    const char *user;
+    int64_t old = json_opt_i64(j, "half_life_ms", 0), now = c->options.scheduling.half_life_ms;
+    struct share_usage u = {
+        {json_opt_i64(j, "cpu", 0), json_opt_i64(j, "memory", 0), json_opt_i64(j, "gpu", 0)},
+        json_opt_i64(j, "at_ms", 0)};
+    int r = json_get_str(j, "user", &user, e);
+    if (r < 0)
+        return r;
+    for (int i = 0; i < SHARE_KINDS; i++)
+        if (u.used[i] < 0 || u.at_ms < 0)
+            return err_set(e, -EINVAL, "usage of %.63s is below 0", user);
+    if (old < SHARE_HALF_LIFE_MIN || now < SHARE_HALF_LIFE_MIN)
+        return 0; // accounted otherwise: begins anew
+    share_rescale(&u, old, now);
+    return plan_queue_load_usage(c->scheduler->queue, user, &u);
+}
+
+// --- users ---
+
+void scheduler_user_changed(struct cluster *c, const char *name)
+{
+    const struct user *u = cluster_user_find(c, name);
+    struct plan_account a = {NULL, 1, PLAN_NO_QUOTA};
+    if (u)
+        a = (struct plan_account){u->team[0] ? u->team : NULL, u->weight, u->quota};
+    if (plan_queue_set_user(c->scheduler->queue, name, &a) < 0)
+        log_error("scheduler", "out of memory: the quota of %s does not count", name);
+}
+
+// --- never fits the quota ---
+
+static int over(int64_t limit, int64_t need, const char *what, int64_t unit, const char *units,
+                struct err *e)
+{
+    if (limit < 0 || need <= limit)
+        return 0;
+    return err_set(e, -EINVAL,
+                   "never fits your quota: needs %s %" PRId64 "%s in all, your quota is %" PRId64
+                   "%s; make the job smaller or ask an admin for more",
+                   what, (need + unit - 1) / unit, units, limit / unit, units);
+}
+
+int scheduler_check_quota(const struct cluster *c, const struct job_spec *spec, const char *user,
+                          struct err *e)
+{
+    const struct user *u = cluster_user_find(c, user);
+    struct resources sum = {0};
+    if (!u)
+        return 0;
+    for (size_t i = 0; i < spec->n_components; i++) {
+        const struct job_component *k = &spec->components[i];
+        struct resources r = component_resources(c, k);
+        sum.cpu_milli += k->cpu_all ? 0 : r.cpu_milli * k->num;
+        sum.memory += k->memory_all ? 0 : r.memory * k->num;
+        sum.gpu += k->gpu_all ? 0 : r.gpu * k->num;
+    }
+    int r = over(u->quota.cpu, sum.cpu_milli, "cpu", 1, "m", e);
+    if (r == 0)
+        r = over(u->quota.memory, sum.memory, "memory", INT64_C(1) << 20, "m", e);
+    if (r == 0)
+        r = over(u->quota.gpu, sum.gpu, "gpu", 1, "", e);
+    if (r == 0)
+        r = over(u->quota.jobs, 1, "running jobs", 1, "", e);
+    return r;
+}

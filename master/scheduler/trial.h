@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A copy of the nodes and of one job, to try things on.
+#pragma once
+
+#include "master/scheduler/plan_internal.h"
+
+struct trial {
+    struct plan_node *nodes;
+    uint64_t *port_words;
+    struct plan_job job;
+    struct plan_order *order;
+    struct plan_index *index;
+};
+
+// -ENOMEM; trial_free in either case. The caller's nodes and job are not touched.
+int trial_copy(struct trial *t, const struct plan_node *nodes, size_t n,
+               const struct plan_job *job) WARN_UNUSED;
+void trial_free(struct trial *t);
