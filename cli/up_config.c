@@ -103,6 +103,8 @@ int up_write_master(const struct local *l, int port, struct err *e)
     put_path(c, "redis_pid_file", l, "redis.pid");
     put_path(c, "redis_log", l, "log/redis.log");
     json_put(c, "default_resources", json_pack("{s:i,s:i}", "cpu", 0, "memory", 0));
+    // One's own machine: a disk that is well used must not keep one from trying things.
+    json_put(c, "disk", json_pack("{s:i,s:i}", "warn", 95, "full", 99));
     return write_yaml(l, "master.yml", c, e);
 }
 

@@ -34,6 +34,8 @@ static const struct config_field fields[] = {
     {"scheduling.assume_timeout", CONFIG_DURATION_MS, AT(assume_timeout_ms), "0s", 0, 2073600000,
      false},
     {"log_limit", CONFIG_MEMORY, AT(log_limit), "64m", 1 << 20, INT64_C(1) << 40, false},
+    {"disk.warn", CONFIG_INT, AT(disk_warn_percent), "80", 1, 100, false},
+    {"disk.full", CONFIG_INT, AT(disk_full_percent), "90", 1, 100, false},
     {"max_connections", CONFIG_INT, AT(max_connections), "6000", 10, 1000000, false},
     {"sealed_rate", CONFIG_INT, AT(sealed_rate), "100", 1, 1000000, false},
     {"backup.every", CONFIG_DURATION_MS, AT(backup_every_ms), NULL, 0, 0, false},

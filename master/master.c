@@ -338,6 +338,8 @@ static int make_parts(struct master *m, struct err *e)
         .sync_interval_ms = c->sync_interval_ms,
         .lease_ms = c->lease_ms,
         .log_limit = c->log_limit,
+        .disk_warn_percent = c->disk_warn_percent,
+        .disk_full_percent = c->disk_full_percent,
         .restored = backup_restored(c),
         .settled = on_settled,
         .default_resources = {c->default_cpu, c->default_memory, 0},

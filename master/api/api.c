@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 
 #define ANSWER_WAIT_MS 10000
 
@@ -47,6 +48,14 @@ static void send_json(struct http_request *req, int status, const char *type, co
         http_respond(req, 503, "text/plain", "out of memory\n", 14);
     else
         http_respond(req, status, type, text, strlen(text));
+}
+
+int api_disk_percent(const struct api *a)
+{
+    struct statvfs st;
+    if (!a->settings.data_dir || statvfs(a->settings.data_dir, &st) < 0)
+        return 0;
+    return room_used_percent((int64_t)st.f_blocks, (int64_t)st.f_bavail);
 }
 
 static json_t *problem_json(int status, const char *detail)

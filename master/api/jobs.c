@@ -84,6 +84,14 @@ void jobs_submit(struct call *call)
     struct err e = {""};
     struct job_warnings warnings = {0};
     struct job *j = NULL;
+    int used = api_disk_percent(call->api);
+    if (used >= cluster_settings(call->api->cluster)->disk_full_percent) {
+        api_problem(call, 507,
+                    "the disk of the master is %d %% full: no new jobs are taken until there is "
+                    "room in its data folder",
+                    used);
+        return;
+    }
     struct job_spec *spec = read_spec(call, &warnings);
     if (spec) {
         int r = cluster_job_submit(call->api->cluster, spec, call->who.user, &j, &e);

@@ -80,6 +80,8 @@ static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
         add(&used, &n->reserved);
         if (n->state == NODE_NOT_READY || n->state == NODE_UNREACHABLE)
             warn(warnings, "node %s is %s: %s", n->name, node_state_to_string(n->state), n->reason);
+        else if (n->disk_percent >= cluster_settings(c)->disk_warn_percent)
+            warn(warnings, "node %s: its disk is %d %% full", n->name, n->disk_percent);
     }
     json_put_i64(nodes, "total", cluster_node_count(c));
     for (int s = 0; s < NODE_STATE_MAX; s++)
@@ -92,6 +94,16 @@ static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
     json_put(r, "free", resources_json(&free_now));
     json_put(r, "used", resources_json(&used));
     json_put(j, "resources", r);
+}
+
+static void put_room(const struct api *a, json_t *warnings)
+{
+    int used = api_disk_percent(a);
+    const struct cluster_options *o = cluster_settings(a->cluster);
+    if (used >= o->disk_full_percent)
+        warn(warnings, "the disk of the master is %d %% full: no new jobs are taken", used);
+    else if (used >= o->disk_warn_percent)
+        warn(warnings, "the disk of the master is %d %% full", used);
 }
 
 static json_t *cluster_json(struct call *call)
@@ -111,6 +123,7 @@ static json_t *cluster_json(struct call *call)
         json_put_i64(jobs, job_state_to_string((enum job_state)s),
                      cluster_job_count_in(c, (enum job_state)s));
     json_put(j, "jobs", jobs);
+    put_room(call->api, warnings);
     if (!store_ok(call->api->store, &reason))
         warn(warnings, "the store is not available: %s", reason);
     if (cluster_settle_ms(c))

@@ -14,8 +14,9 @@ struct cluster_options {
     const char *name;
     int64_t sync_interval_ms;
     int64_t lease_ms;
-    int64_t log_limit;                  // bytes per stream kept on a node
-    struct resources default_resources; // of components without `resources`
+    int64_t log_limit;                            // bytes per stream kept on a node
+    int64_t disk_warn_percent, disk_full_percent; // used part of a disk; 0 = not looked at
+    struct resources default_resources;           // of components without `resources`
     bool restored; // the store came from a backup: nothing is placed until nodes have told
                    // (settle.c)
     void (*settled)(void *userdata); // they have; NULL = nobody cares
@@ -85,6 +86,8 @@ bool cluster_node_holds(struct node *n, const char *attempt_id);
 bool cluster_node_settled(const struct node *n);
 int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_position *applied,
                         struct sync_answer *ret) WARN_UNUSED;
+// Used part of a disk, in whole percent, rounded down; 0 when the figures make no sense.
+int room_used_percent(int64_t total, int64_t free);
 // Repeating is harmless.
 void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason,
                                const char *user);

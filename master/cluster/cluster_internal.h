@@ -82,6 +82,8 @@ void want_schedule(struct cluster *c);
 // Once per sync interval: after a burst that is over, free memory goes back to the system.
 void give_back_memory(struct cluster *c);
 
+// room.c: what the node's last report says of its disk.
+void room_refresh(struct cluster *c, struct node *n);
 // settle.c: looks whether work may be placed again.
 void settle_look(struct cluster *c);
 

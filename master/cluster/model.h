@@ -160,6 +160,9 @@ struct node {
     bool engine_ready; // as its last report says
     bool info_told;    // since this master started; what was loaded may be out of date
     char engine_reason[REASON_BYTES];
+    int disk_percent; // used, as its last report says
+    bool disk_full;   // gets no new work
+    char disk_reason[REASON_BYTES];
     bool connected; // no sign that the connection of this instance ended
     uint16_t port_first, port_count, port_cursor;
     uint64_t *ports_taken; // (port_count + 63) / 64 words

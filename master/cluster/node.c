@@ -117,6 +117,8 @@ void node_refresh_state(struct cluster *c, struct node *n)
         node_set_state(c, n, NODE_PENDING, "waits for approval");
     else if (!n->engine_ready)
         node_set_state(c, n, NODE_NOT_READY, n->engine_reason);
+    else if (n->disk_full)
+        node_set_state(c, n, NODE_NOT_READY, n->disk_reason);
     else if (!n->inventory_seen)
         node_set_state(c, n, NODE_NOT_READY, "waiting for its inventory");
     else

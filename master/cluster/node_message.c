@@ -170,6 +170,7 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
     if (msg->usage && newest) {
         json_decref(n->usage);
         n->usage = json_incref(msg->usage);
+        room_refresh(c, n);
     }
     if (newest && msg->applied.epoch == c->epoch &&
         msg->applied.generation > n->applied_generation &&

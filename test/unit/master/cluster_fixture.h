@@ -141,6 +141,7 @@ static inline struct cluster *make(void)
                                       .name = "test",
                                       .sync_interval_ms = 1000,
                                       .lease_ms = 60000,
+                                      .disk_full_percent = 90,
                                       .assignment_moved = on_moved,
                                       .logs_complete = on_logs,
                                       .forget_logs = on_forget};
@@ -184,6 +185,8 @@ struct agent {
     size_t n_held;
 };
 
+static json_t *said_usage; // goes with the next message
+
 static inline json_t *node_info(int cpu)
 {
     return json_pack("{s:s, s:s, s:b, s:{s:i, s:I, s:i}, s:{s:i, s:i}}", "address", "10.0.0.1",
@@ -200,6 +203,8 @@ static inline int say(struct agent *a, bool inventory, json_t *info, bool all)
                              .has_inventory = inventory};
     m.inventory_complete = inventory;
     m.node = info;
+    m.usage = said_usage;
+    said_usage = NULL;
     memcpy(m.instance, a->instance, sizeof(m.instance));
     uint64_t sum = 0;
     for (size_t i = 0; i < a->n_held; i++)
