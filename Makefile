@@ -271,6 +271,7 @@ install: all
 	$(Q)install -d $(BINDIR) $(LIBDIR)/meadow $(LIBDIR)/systemd/system $(LIBDIR)/sysusers.d $(DOCDIR) $(ETCDIR)
 	$(Q)install -m 755 $(filter-out %/meadow-init,$(BINS)) $(BINDIR)/
 	$(Q)install -m 755 $(filter %/meadow-init,$(BINS)) $(LIBDIR)/meadow/
+	$(Q)install -m 755 deploy/sealed-curl $(BINDIR)/meadow-sealed-curl
 	$(Q)for u in systemd/*.service; do \
 	  sed '$(unit_paths)' $$u | install -m 644 /dev/stdin $(LIBDIR)/systemd/system/$${u##*/} || exit 1; done
 	$(Q)install -m 644 systemd/meadow.sysusers $(LIBDIR)/sysusers.d/meadow.conf

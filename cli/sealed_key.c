@@ -143,6 +143,16 @@ int sealed_key_save(const struct sealed_key *k, struct err *e)
     return r;
 }
 
+// For those who have only openssl to work with (deploy/sealed-curl).
+static int save_master_pem(const struct sealed_key *k, struct err *e)
+{
+    cleanup_free char *pem = NULL;
+    cleanup_free char *path =
+        cli_format("%.*s.master.pem", (int)strlen(k->json_file) - 5, k->json_file);
+    int r = jwk_public_pem(k->master, &pem, e);
+    return r < 0 ? r : atomic_file_write(path, pem, strlen(pem), 0644, e);
+}
+
 int sealed_key_save_registration(const struct sealed_key *k, struct err *e)
 {
     cleanup_strbuf struct strbuf b = {0};
@@ -156,7 +166,8 @@ int sealed_key_save_registration(const struct sealed_key *k, struct err *e)
     output_json(&b, j);
     if (b.failed)
         return err_set(e, -ENOMEM, "out of memory");
-    return atomic_file_write(k->json_file, b.data, b.len, 0600, e);
+    int r = save_master_pem(k, e);
+    return r < 0 ? r : atomic_file_write(k->json_file, b.data, b.len, 0600, e);
 }
 
 int sealed_key_take_master(struct sealed_key *k, const json_t *answer, const char *pinned,

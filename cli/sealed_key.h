@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caller's own keys for sealed requests: NAME.pem (private, 0600) and NAME.json (what it was
-// registered as, and the master's key that is pinned) in the folder `keys` beside the contexts.
+// The caller's own keys for sealed requests: NAME.pem (private, 0600), NAME.json (what it was
+// registered as, and the master's key that is pinned) and NAME.master.pem (that key once more), in
+// the folder `keys` beside the contexts.
 #pragma once
 
 #include "cli/context.h"

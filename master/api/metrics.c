@@ -3,6 +3,7 @@
 #include "common/clock.h"
 #include "common/strbuf.h"
 #include "master/api/handlers.h"
+#include "master/api/sealed.h"
 #include "proto/version.h"
 
 static void family(struct strbuf *b, const char *name, const char *type, const char *help)
@@ -57,6 +58,23 @@ static int64_t gpu(const struct resources *r)
     return r->gpu;
 }
 
+static void sealed(struct strbuf *b, const struct api *a)
+{
+    struct sealed_stats s;
+    sealed_get_stats(a, &s);
+    family(b, "meadow_sealed_rsa_operations_total", "counter",
+           "Private RSA operations for sealed requests.");
+    strbuf_printf(b, "meadow_sealed_rsa_operations_total %llu\n",
+                  (unsigned long long)s.rsa_operations);
+    family(b, "meadow_sealed_requests_total", "counter", "Sealed requests by what became of them.");
+    strbuf_printf(b,
+                  "meadow_sealed_requests_total{result=\"opened\"} %llu\n"
+                  "meadow_sealed_requests_total{result=\"refused\"} %llu\n"
+                  "meadow_sealed_requests_total{result=\"queue_full\"} %llu\n",
+                  (unsigned long long)s.opened, (unsigned long long)s.refused,
+                  (unsigned long long)s.full);
+}
+
 void metrics_get(struct call *call)
 {
     struct strbuf b = {0};
@@ -80,6 +98,7 @@ void metrics_get(struct call *call)
            "Durable batches since the cluster was made.");
     strbuf_printf(&b, "meadow_store_commits_total %lld\n",
                   (long long)store_commit_number(a->store));
+    sealed(&b, a);
     if (b.failed)
         api_problem(call, 503, "out of memory");
     else

@@ -166,7 +166,8 @@ static bool admit(struct call *call)
     const char *path = http_request_path(call->req);
     call->route = router_find(api_routes, http_request_method(call->req), path, call->params, allow,
                               sizeof(allow));
-    if (!limits_admit_address(call->api->limits, call))
+    // An envelope's address was counted when it came.
+    if (!call->who.sealed && !limits_admit_address(call->api->limits, call))
         return false;
     if (call->route && call->route->role == ROLE_OPEN)
         return true;

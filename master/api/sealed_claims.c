@@ -119,6 +119,22 @@ static int check_times(const json_t *claims, const struct sealed_expected *x,
 
 // --- the request ---
 
+// Whether a segment of the path is "." or "..", its dots perhaps percent-encoded.
+static bool has_dot_segment(const char *path)
+{
+    while (*path && *path != '?') {
+        size_t len = strcspn(++path, "/?"), dots = 0, at = 0;
+        while (at < len && (path[at] == '.' || strncasecmp(path + at, "%2e", 3) == 0)) {
+            at += path[at] == '.' ? 1 : 3;
+            dots++;
+        }
+        if (at == len && (dots == 1 || dots == 2))
+            return true;
+        path += len;
+    }
+    return false;
+}
+
 static int check_target(const json_t *claims, struct sealed_claims *c, struct err *e)
 {
     int r = json_get_str(claims, "method", &c->method, e);
@@ -133,6 +149,8 @@ static int check_target(const json_t *claims, struct sealed_claims *c, struct er
         return refuse(e, 400,
                       "path: expected \"/v1/...\" as in a request's first line: at most 4096 "
                       "printable ASCII characters, others percent-encoded");
+    if (has_dot_segment(c->path))
+        return refuse(e, 400, "path: \".\" and \"..\" are no names");
     return 0;
 }
 

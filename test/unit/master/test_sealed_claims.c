@@ -131,13 +131,19 @@ START_TEST(targets)
                                             "/v1/jobs#x",
                                             "/v1/j\xc3\xb6"
                                             "bs",
-                                            "/v1/jobs\x7f"};
+                                            "/v1/jobs\x7f",
+                                            "/v1/../x",
+                                            "/..",
+                                            "/./x",
+                                            "/v1/data/%2e%2E/x",
+                                            "/v1/data/.%2e?x"};
         ck_assert_int_eq(with("method", NULL), 400);
         ck_assert_int_eq(with("path", NULL), 400);
         for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
             ck_assert_int_eq(with("method", json_string(methods[i])), 400);
         for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
             ck_assert_msg(with("path", json_string(paths[i])) == 400, "%s", paths[i]);
+        ck_assert_int_eq(with("path", json_string("/v1/data/..a/b..?x=../..")), 0);
         char path[4200];
         memset(path, '/', sizeof(path) - 1);
         path[sizeof(path) - 1] = '\0';
