@@ -3,6 +3,7 @@
 // pump. Without a descriptor or a place for a further connection a listener rests until one ends;
 // it never spins.
 #include "common/cleanup.h"
+#include "common/http_address.h"
 #include "common/http_server_internal.h"
 #include "common/tls_front.h"
 
@@ -17,7 +18,6 @@
 #include <utlist.h>
 
 #define ACCEPTS_PER_CALLBACK 64
-#define HANDSHAKE_MS 10000
 #define RETRY_MS 1000
 #define TCP_IDLE_S 30 // then a probe each TCP_INTERVAL_S, three of them
 #define TCP_INTERVAL_S 10
@@ -48,13 +48,12 @@ void listeners_close(struct http_server *s)
     }
 }
 
-// The limit is for each kind by itself: a flood from outside does not lock local callers out. A TLS
-// connection counts from accept on, while it shakes hands too.
-static bool has_room(const struct http_listener *l)
+// The limit is for each kind by itself: a flood from outside does not lock local callers out.
+static bool has_room(const struct http_listener *l, unsigned *ret_ms)
 {
     const struct http_server *s = l->server;
-    unsigned n = l->tls ? tls_front_connections(s->front) : s->n_local;
-    return n < s->options.max_connections;
+    *ret_ms = 0;
+    return l->tls ? tls_front_room(s->front, ret_ms) : s->n_local < s->options.max_local;
 }
 
 static void on_acceptable(uv_poll_t *poll, int status, int events);
@@ -81,12 +80,13 @@ static void on_retry(uv_timer_t *timer)
 
 // The end of a connection of ours wakes the listener (listeners_unpause). When accept itself lacked
 // something, the end of anything may help, so it is also tried again after a while.
-static void pause_listener(struct http_listener *l, bool retry)
+static void pause_listener(struct http_listener *l, unsigned retry_ms)
 {
     l->paused = true;
+    l->server->accept_pauses++;
     (void)uv_poll_stop(&l->poll);
-    if (retry)
-        (void)uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+    if (retry_ms)
+        (void)uv_timer_start(&l->retry, on_retry, retry_ms, 0);
 }
 
 static void unix_peer(int fd, struct http_peer *peer)
@@ -99,15 +99,6 @@ static void unix_peer(int fd, struct http_peer *peer)
     peer->uid = cred.uid;
     peer->gid = cred.gid;
     peer->pid = cred.pid;
-}
-
-static void tcp_peer(const struct sockaddr_storage *from, struct http_peer *peer)
-{
-    const void *address = from->ss_family == AF_INET6
-                              ? (const void *)&((const struct sockaddr_in6 *)from)->sin6_addr
-                              : (const void *)&((const struct sockaddr_in *)from)->sin_addr;
-    if (!inet_ntop(from->ss_family, address, peer->address, sizeof(peer->address)))
-        peer->address[0] = '\0';
 }
 
 // Held requests and streams send nothing for long: probes find peers that vanished.
@@ -126,7 +117,7 @@ static void take(struct http_listener *l, int fd, const struct sockaddr_storage 
     struct http_peer peer = {0};
     int r;
     if (l->tls) {
-        tcp_peer(from, &peer);
+        http_address_text(from, peer.address);
         tcp_options(fd);
         r = tls_front_accept(l->server->front, fd, &peer);
     } else {
@@ -144,17 +135,20 @@ static void on_acceptable(uv_poll_t *poll, int status, int events)
     for (int i = 0; i < ACCEPTS_PER_CALLBACK; i++) {
         struct sockaddr_storage from = {0};
         socklen_t len = sizeof(from);
-        if (!has_room(l)) {
-            pause_listener(l, false);
+        unsigned retry_ms;
+        if (!has_room(l, &retry_ms)) {
+            pause_listener(l, retry_ms);
             return;
         }
+        l->server->accepts++;
         int fd = accept4(l->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             take(l, fd, &from);
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            pause_listener(l, true);
+            (void)tls_front_evict_idle(l->server->front);
+            pause_listener(l, RETRY_MS);
             return;
         }
     }
@@ -279,7 +273,9 @@ int http_server_listen_tls(struct http_server *s, const char *address, uint16_t 
                                         .connected = front_connected,
                                         .ended = front_ended,
                                         .userdata = s,
-                                        .handshake_timeout_ms = HANDSHAKE_MS};
+                                        .connections = s->options.max_connections,
+                                        .limits = s->options.limits,
+                                        .limits_userdata = s->options.userdata};
     int r = s->front ? 0 : tls_front_new(&o, tls, &s->front, e);
     if (r < 0)
         return r;

@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 // A body up to this is read and thrown away after an early answer to a local client.
 #define DISCARD_LIMIT (8u << 20)
@@ -186,6 +187,56 @@ static bool reads_past_answer(const struct http_request *req)
                         !http_request_header(req, "Expect"));
 }
 
+// --- requests that two parsers could understand differently ---
+
+// The TLS side has its guard (http_guard.h), which sees the bytes themselves; this sees what
+// libmicrohttpd made of them, on unix sockets too.
+struct head_look {
+    unsigned lengths, encodings, hosts;
+    bool odd_name;
+};
+
+static enum MHD_Result look_at_header(void *cls, enum MHD_ValueKind kind, const char *name,
+                                      const char *value)
+{
+    struct head_look *look = cls;
+    (void)kind;
+    (void)value;
+    look->lengths += strcasecmp(name, "Content-Length") == 0;
+    look->encodings += strcasecmp(name, "Transfer-Encoding") == 0;
+    look->hosts += strcasecmp(name, "Host") == 0;
+    for (const char *p = name; *p; p++)
+        look->odd_name |= *p <= ' ' || *p == 0x7f;
+    return MHD_YES;
+}
+
+static const char *what_is_wrong(struct http_request *req)
+{
+    struct head_look look = {0};
+    (void)MHD_get_connection_values(req->conn->mhd, MHD_HEADER_KIND, look_at_header, &look);
+    for (const char *p = req->path; *p; p++)
+        if (*p <= ' ' || *p == 0x7f)
+            return "the request's target holds a byte that has to be percent-encoded";
+    return req->path[0] != '/'              ? "the request's target is not a path"
+           : strcasestr(req->path, "%00")   ? "the request's target holds a NUL"
+           : look.lengths > 1               ? "Content-Length twice"
+           : look.encodings > 1             ? "Transfer-Encoding twice"
+           : look.lengths && look.encodings ? "Content-Length beside Transfer-Encoding"
+           : look.hosts > 1                 ? "Host twice"
+           : look.odd_name                  ? "a header name with a space"
+                                            : NULL;
+}
+
+static bool refuse_malformed(struct http_request *req)
+{
+    const char *why = what_is_wrong(req);
+    if (!why)
+        return false;
+    http_respond_header(req, "Connection", "close");
+    response_problem(req, 400, "Bad Request", why);
+    return true;
+}
+
 static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, const char *method,
                              void **con_cls)
 {
@@ -195,7 +246,10 @@ static enum MHD_Result begin(struct http_server *s, struct MHD_Connection *mhd, 
         return MHD_NO;
     *con_cls = req;
     c->req = req;
+    conn_busy(c, true);
     conn_deadline(c, s->options.body_timeout_ms);
+    if (refuse_malformed(req))
+        return response_queue(req); // without a look at its body, whose end is not sure
     if (s->options.handlers->begin)
         s->options.handlers->begin(req, s->options.userdata);
     if (req->state != REQUEST_ANSWERED && !req->chunk &&
@@ -277,6 +331,7 @@ void request_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
     // libmicrohttpd's own timeout starts again with every byte; this one bounds a first line that
     // drips.
     conn_deadline(c, c->server->options.idle_timeout_ms);
+    conn_busy(c, false);
     if (!req->is_gone && !whole && (req->state != REQUEST_ANSWERED || req->stream))
         request_tell_gone(req);
     request_free(req);

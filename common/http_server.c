@@ -56,6 +56,7 @@ static void on_epoll(uv_poll_t *poll, int status, int events)
 static void on_prepare(uv_prepare_t *prepare)
 {
     struct http_server *s = prepare->data;
+    s->turns++;
     // Answers made while it runs may resume further connections.
     for (int i = 0; s->kicked && i < 4; i++)
         run(s);
@@ -110,6 +111,12 @@ void conn_deadline(struct http_conn *c, unsigned ms)
         (void)uv_timer_start(&c->deadline, on_deadline, ms, 0);
     else
         (void)uv_timer_stop(&c->deadline);
+}
+
+void conn_busy(struct http_conn *c, bool busy)
+{
+    if (!c->ended && !c->peer.local)
+        tls_front_busy(c->server->front, c->fd, busy);
 }
 
 static void on_gone(uv_poll_t *poll, int status, int events)
@@ -229,7 +236,7 @@ static int start_daemon(struct http_server *s)
         NULL, NULL, request_access, s, MHD_OPTION_EXTERNAL_LOGGER, drop_log, NULL,
         MHD_OPTION_NOTIFY_COMPLETED, request_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_CONNECTION_TIMEOUT,
-        idle_s, MHD_OPTION_CONNECTION_LIMIT, 2 * s->options.max_connections + 16,
+        idle_s, MHD_OPTION_CONNECTION_LIMIT, s->options.max_connections + s->options.max_local + 64,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_STEP, MHD_OPTION_END);
     return s->daemon ? 0 : -EIO;
@@ -249,6 +256,8 @@ int http_server_new(const struct http_server_options *o, struct http_server **re
     if (!s)
         return err_set(e, -ENOMEM, "out of memory");
     s->options = *o;
+    if (s->options.max_local == 0)
+        s->options.max_local = o->max_connections;
     ignore_sigpipe();
     if (start_daemon(s) < 0) {
         free(s);
@@ -274,6 +283,25 @@ int http_server_new(const struct http_server_options *o, struct http_server **re
 unsigned http_server_connections(const struct http_server *s)
 {
     return s->n_conns;
+}
+
+void http_server_stats(const struct http_server *s, struct http_server_stats *ret)
+{
+    struct tls_front_stats f = {0};
+    *ret = (struct http_server_stats){.local = s->n_local,
+                                      .accepts = s->accepts,
+                                      .accept_pauses = s->accept_pauses,
+                                      .turns = s->turns};
+    if (s->front)
+        tls_front_counts(s->front, &f, ret);
+    ret->handshakes_done = f.handshakes;
+    ret->handshakes_failed = f.handshakes_failed;
+    ret->handshakes_evicted = f.handshakes_evicted;
+    ret->refused_address = f.refused_address;
+    ret->refused_full = f.refused_full;
+    ret->evicted_idle = f.evicted_idle;
+    ret->bad_requests = f.bad_requests;
+    ret->starved = f.starved;
 }
 
 static void server_free(struct http_server *s)

@@ -38,6 +38,22 @@ struct http_handlers {
     void (*ready)(struct http_request *req, void *userdata);
 };
 
+// Limits of the TLS side; all zero: only max_connections counts. At a limit, what had its time
+// (common/limits.h) makes room: the oldest handshake, the people's connection that is idle for
+// longest.
+struct http_limits {
+    unsigned people;         // connections that are no agents' in all
+    unsigned address_people; // of one address (IPv6: one /64)
+    unsigned handshakes;     // under way in all; also how many may linger after their end
+    unsigned address_handshakes;
+    unsigned handshake_timeout_ms; // 0 = 10 s
+    // Whether the peer, whose certificate is verified, is an agent. NULL = nobody is. Gets the
+    // server's userdata, as does `offence`.
+    bool (*is_agent)(const struct http_peer *peer, void *userdata);
+    // An address was refused for `what` ("connections", "handshakes", "all connections"). Optional.
+    void (*offence)(const char *address, const char *what, void *userdata);
+};
+
 struct http_server_options {
     uv_loop_t *loop;
     const struct http_handlers *handlers; // borrowed, must outlive the server
@@ -47,7 +63,20 @@ struct http_server_options {
                                 // headers complete
     unsigned body_timeout_ms;   // from headers to the end of a buffered body
     unsigned idle_timeout_ms;   // keep-alive connections without a request
-    unsigned max_connections;   // TLS ones, and as many local ones
+    unsigned max_connections;   // TLS ones, handshakes too
+    unsigned max_local;         // local ones; 0 = max_connections
+    struct http_limits limits;
+};
+
+struct http_server_stats {
+    // now
+    unsigned handshakes, agents, people_idle, people_busy, lingering, local;
+    // since the start
+    uint64_t accepts;       // calls of accept
+    uint64_t accept_pauses; // times that a listener rested
+    uint64_t turns;         // of the loop
+    uint64_t handshakes_done, handshakes_failed, handshakes_evicted;
+    uint64_t refused_address, refused_full, evicted_idle, bad_requests, starved;
 };
 
 // Creates a server without listeners; the process ignores SIGPIPE from then on. On success *ret is
@@ -78,6 +107,7 @@ int http_server_set_tls(struct http_server *s, const struct tls_server_options *
 // the loop after the last handle is closed and memory is freed.
 void http_server_close(struct http_server *s, void (*closed)(void *userdata), void *userdata);
 unsigned http_server_connections(const struct http_server *s);
+void http_server_stats(const struct http_server *s, struct http_server_stats *ret);
 
 // --- the request; strings live as long as it does ---
 const char *http_request_method(const struct http_request *req);

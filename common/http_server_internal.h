@@ -37,7 +37,8 @@ struct http_server {
     struct http_conn *conns;
     unsigned n_conns;
     unsigned n_local; // of them through unix sockets
-    int handles;      // open uv handles of the server itself and its listeners
+    uint64_t accepts, accept_pauses, turns;
+    int handles; // open uv handles of the server itself and its listeners
     bool closing, stopped;
     void (*closed)(void *userdata);
     void *closed_userdata;
@@ -98,6 +99,7 @@ void server_kick(struct http_server *s);
 // Hands a connected descriptor to libmicrohttpd; closes it on failure.
 int server_add_connection(struct http_server *s, int fd, const struct http_peer *peer) WARN_UNUSED;
 void conn_deadline(struct http_conn *c, unsigned ms); // 0 = stop
+void conn_busy(struct http_conn *c, bool busy);       // it has a request, or none any more
 void conn_watch(struct http_conn *c, bool on);        // for the client's end, while suspended
 // http_listen.c
 void listeners_close(struct http_server *s);

@@ -146,6 +146,7 @@ static int listen_all(struct master *m, struct err *e)
                                            m->identity.ca_cert};
     (void)snprintf(path, sizeof(path), "%s/master.sock", m->config->run_dir);
     int r = http_server_new(&o, &m->server, e);
+    m->api.server = m->server;
     if (r == 0)
         r = http_server_listen_tls(m->server, m->config->listen_address,
                                    (uint16_t)m->config->listen_port, &tls, &port, e);

@@ -53,8 +53,9 @@ struct api { // one per master; the handlers' files read it
     struct user_keys *user_keys;
     struct sealed *sealed;
     struct backup *backup;
-    struct limits *limits;   // NULL = none (tests)
-    struct waiters *waiters; // held GETs (jobs, cluster)
+    struct http_server *server; // NULL until it listens
+    struct limits *limits;      // NULL = none (tests)
+    struct waiters *waiters;    // held GETs (jobs, cluster)
     struct stream *event_streams;
     struct log_stream *log_streams;
     bool closing;

@@ -49,6 +49,12 @@ struct limits_counts limits_counts(const struct limits *l)
     return l ? l->counts : (struct limits_counts){0};
 }
 
+void limits_offence(struct limits *l, const char *address, const char *what)
+{
+    if (l)
+        log_limit_warn(l->log, "limits", address, what, "refused: too many %s at once", what);
+}
+
 static bool exempt(const struct call *call)
 {
     const struct http_peer *peer = http_request_peer(call->req);

@@ -22,4 +22,6 @@ void limits_free(struct limits *l); // NULL allowed
 bool limits_admit_address(struct limits *l, struct call *call) WARN_UNUSED;
 // After the caller is known (call->who).
 bool limits_admit_identity(struct limits *l, struct call *call) WARN_UNUSED;
+// The front refused an address ("connections", "handshakes"): a line in the log, one a minute.
+void limits_offence(struct limits *l, const char *address, const char *what);
 struct limits_counts limits_counts(const struct limits *l);

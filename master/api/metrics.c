@@ -4,6 +4,7 @@
 #include "common/strbuf.h"
 #include "master/api/handlers.h"
 #include "master/api/sealed.h"
+#include "master/api/limits.h"
 #include "proto/version.h"
 
 static void family(struct strbuf *b, const char *name, const char *type, const char *help)
@@ -75,6 +76,60 @@ static void sealed(struct strbuf *b, const struct api *a)
                   (unsigned long long)s.full);
 }
 
+static void front_now(struct strbuf *b, const struct http_server_stats *s)
+{
+    family(b, "meadow_http_connections", "gauge", "Connections by kind.");
+    strbuf_printf(b,
+                  "meadow_http_connections{kind=\"agent\"} %u\n"
+                  "meadow_http_connections{kind=\"people_idle\"} %u\n"
+                  "meadow_http_connections{kind=\"people_busy\"} %u\n"
+                  "meadow_http_connections{kind=\"local\"} %u\n"
+                  "meadow_http_connections{kind=\"handshake\"} %u\n"
+                  "meadow_http_connections{kind=\"lingering\"} %u\n",
+                  s->agents, s->people_idle, s->people_busy, s->local, s->handshakes, s->lingering);
+}
+
+static void counter(struct strbuf *b, const char *name, const char *help, uint64_t value)
+{
+    family(b, name, "counter", help);
+    strbuf_printf(b, "%s %llu\n", name, (unsigned long long)value);
+}
+
+static void front(struct strbuf *b, const struct api *a)
+{
+    struct http_server_stats s = {0};
+    struct limits_counts l = limits_counts(a->limits);
+    if (a->server)
+        http_server_stats(a->server, &s);
+    front_now(b, &s);
+    counter(b, "meadow_http_accepts_total", "Calls of accept.", s.accepts);
+    counter(b, "meadow_http_accept_pauses_total",
+            "Times that a listener rested for want of a place or a descriptor.", s.accept_pauses);
+    counter(b, "meadow_loop_turns_total", "Turns of the master's loop.", s.turns);
+    family(b, "meadow_http_handshakes_total", "counter", "TLS handshakes by their end.");
+    strbuf_printf(b,
+                  "meadow_http_handshakes_total{end=\"done\"} %llu\n"
+                  "meadow_http_handshakes_total{end=\"failed\"} %llu\n"
+                  "meadow_http_handshakes_total{end=\"evicted\"} %llu\n",
+                  (unsigned long long)s.handshakes_done, (unsigned long long)s.handshakes_failed,
+                  (unsigned long long)s.handshakes_evicted);
+    family(b, "meadow_http_refused_total", "counter",
+           "Connections and requests that the limits refused, and idle connections that were ended "
+           "to make room.");
+    strbuf_printf(b,
+                  "meadow_http_refused_total{why=\"address_connections\"} %llu\n"
+                  "meadow_http_refused_total{why=\"connections\"} %llu\n"
+                  "meadow_http_refused_total{why=\"idle\"} %llu\n"
+                  "meadow_http_refused_total{why=\"malformed\"} %llu\n"
+                  "meadow_http_refused_total{why=\"descriptors\"} %llu\n"
+                  "meadow_http_refused_total{why=\"address_rate\"} %llu\n"
+                  "meadow_http_refused_total{why=\"identity_rate\"} %llu\n",
+                  (unsigned long long)s.refused_address, (unsigned long long)s.refused_full,
+                  (unsigned long long)s.evicted_idle, (unsigned long long)s.bad_requests,
+                  (unsigned long long)s.starved, (unsigned long long)l.by_address,
+                  (unsigned long long)l.by_identity);
+}
+
 void metrics_get(struct call *call)
 {
     struct strbuf b = {0};
@@ -99,6 +154,7 @@ void metrics_get(struct call *call)
     strbuf_printf(&b, "meadow_store_commits_total %lld\n",
                   (long long)store_commit_number(a->store));
     sealed(&b, a);
+    front(&b, a);
     if (b.failed)
         api_problem(call, 503, "out of memory");
     else

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads along what a client sends and refuses what two HTTP parsers could understand differently
+// (RFC 9112, sections 2.2, 3, 5, 6.3 and 7.1: request smuggling): a repeated Content-Length, one
+// beside Transfer-Encoding, names with spaces, folded lines, bare CR or LF, NUL, targets that are
+// no plain path. It keeps no bytes, so it costs no memory and can't be behind.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct http_guard { // all zero = before the first request
+    uint8_t state;
+    uint8_t part_len; // of the word that is compared: a name, a version, an encoding
+    char part[20];
+    uint16_t lines;
+    bool has_length, has_encoding, has_host, old_version, trailers;
+    uint64_t left;   // of the body or chunk
+    const char *why; // of the refusal; NULL = none yet
+};
+
+// Feeds bytes in the order they came. True: they may go on to the server. False: the connection is
+// to be ended; g->why tells the client the reason (static text). It stays false.
+bool http_guard_feed(struct http_guard *g, const char *data, size_t len);
