@@ -117,7 +117,7 @@ static int missing_dir(const char *dir, struct err *e)
                    dir);
 }
 
-int context_of_dir(const char *dir, struct api_target *ret, struct err *e)
+int context_of_dir(const char *dir, const char *token, struct api_target *ret, struct err *e)
 {
     struct local l = {0};
     struct api_target t = {0};
@@ -132,16 +132,23 @@ int context_of_dir(const char *dir, struct api_target *ret, struct err *e)
     t.url = cli_strdup(l.api);
     cleanup_free char *token_file = local_path(&l, "admin.token");
     cleanup_free char *ca_file = local_path(&l, "ca.pem");
-    if (read_file(token_file, &t.token, e) == 0 && read_file(ca_file, &t.ca_pem, e) == 0 &&
-        l.api[0]) {
+    if (token)
+        t.token = cli_strdup(token);
+    if ((token || read_file(token_file, &t.token, e) == 0) &&
+        read_file(ca_file, &t.ca_pem, e) == 0 && l.api[0]) {
         t.token[strcspn(t.token, "\r\n ")] = '\0';
+    } else if (token) { // never as somebody else, as the socket would
+        r = err_set(e, -ENOENT, "%s: this cluster is not up, or its ca.pem can't be read", l.dir);
     } else {
         free(TAKE_PTR(t.token));
         t.unix_socket = local_path(&l, "run/master.sock");
     }
     local_free(&l);
-    *ret = t;
-    return 0;
+    if (r < 0)
+        api_target_free(&t);
+    else
+        *ret = t;
+    return r;
 }
 
 // The CA is a file's, or `ca_pem` itself.
@@ -188,7 +195,7 @@ static int of_context(const json_t *all, const char *name, const struct context_
         return err_set(e, -EINVAL, "there is no context \"%s\"", name);
     const char *dir = json_opt_str(x, "dir", NULL);
     if (dir)
-        return context_of_dir(dir, ret, e);
+        return context_of_dir(dir, c->token ? c->token : c->env_token, ret, e);
     const char *master = json_opt_str(x, "master", NULL);
     if (!master)
         return err_set(e, -EINVAL, "context \"%s\" names no master", name);
@@ -223,13 +230,13 @@ int context_resolve(const struct context_choice *c, struct api_target *ret, stru
     const char *ca = c->ca ? c->ca : c->env_ca;
 
     if (c->dir)
-        return context_of_dir(c->dir, ret, e);
+        return context_of_dir(c->dir, token, ret, e);
     if (c->master)
         return of_master(c->master, token, ca, NULL, "--master", ret, e);
     if (c->context)
         return of_file(c, ret, e);
     if (c->env_dir)
-        return context_of_dir(c->env_dir, ret, e);
+        return context_of_dir(c->env_dir, token, ret, e);
     if (c->env_master)
         return of_master(c->env_master, token, ca, NULL, "MEADOW_MASTER", ret, e);
     return of_file(c, ret, e);

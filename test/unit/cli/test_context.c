@@ -108,9 +108,12 @@ START_TEST(options_go_before_the_environment)
         ck_assert_str_eq(target.url, "https://h:2");
         ck_assert_str_eq(target.token, "t");
         ck_assert_str_eq(target.ca_pem, "PEM2");
-        c.dir = in_home("c");
+        c.dir = in_home("c"); // a token that is named is meant, and never replaced by the socket
+        ck_assert_int_eq(resolve(c), -ENOENT);
+        write_file("c/ca.pem", "PEM");
         ck_assert_int_eq(resolve(c), 0);
-        ck_assert_ptr_nonnull(target.unix_socket);
+        ck_assert_str_eq(target.url, "https://127.0.0.1:1");
+        ck_assert_str_eq(target.token, "t");
         c = (struct context_choice){.env_dir = in_home("c"), .env_master = "https://h:3"};
         ck_assert_int_eq(resolve(c), 0);
         ck_assert_ptr_nonnull(target.unix_socket);
