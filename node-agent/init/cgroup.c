@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static int open_in(const char *dir, const char *leaf, int flags)
@@ -65,4 +66,46 @@ void cgroup_kill(const struct init_args *a)
         (void)close(fd);
     if (!done)
         kill_each(a->cgroups[0]);
+}
+
+static bool put(const char *dir, const char *leaf, const char *text)
+{
+    int fd = open_in(dir, leaf, O_WRONLY);
+    bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+    if (fd >= 0)
+        (void)close(fd);
+    return done;
+}
+
+// The command runs outside when the group was not ours to fill.
+static bool has_members(const char *dir)
+{
+    char text[64];
+    pids_read(open_in(dir, "cgroup.procs", O_RDONLY), text, sizeof(text));
+    return text[0] != '\0';
+}
+
+bool cgroup_freeze(const struct init_args *a, bool freeze)
+{
+    for (size_t i = 0; i < a->n_cgroups; i++)
+        if (freeze && !has_members(a->cgroups[i]))
+            continue;
+        else if (put(a->cgroups[i], "cgroup.freeze", freeze ? "1" : "0") ||
+                 put(a->cgroups[i], "freezer.state", freeze ? "FROZEN" : "THAWED"))
+            return true;
+    return false;
+}
+
+bool cgroup_frozen(const struct init_args *a)
+{
+    char text[256];
+    for (size_t i = 0; i < a->n_cgroups; i++) {
+        pids_read(open_in(a->cgroups[i], "freezer.state", O_RDONLY), text, sizeof(text));
+        if (strncmp(text, "FROZEN", 6) == 0)
+            return true;
+        pids_read(open_in(a->cgroups[i], "cgroup.events", O_RDONLY), text, sizeof(text));
+        if (strstr(text, "frozen 1"))
+            return true;
+    }
+    return false;
 }

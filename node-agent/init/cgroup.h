@@ -4,6 +4,8 @@
 
 #include "node-agent/init/args.h"
 
+#include <stdbool.h>
+
 // Opens what cgroup_enter writes to: the kernel asks whether whoever opened it may move processes,
 // so this comes before init gives up its rights. 0, or -1 with errno.
 int cgroup_open(struct init_args *a);
@@ -11,3 +13,8 @@ int cgroup_open(struct init_args *a);
 int cgroup_enter(const struct init_args *a);
 // SIGKILL to all in the first of them: cgroup.kill where there is one, else each process.
 void cgroup_kill(const struct init_args *a);
+// Freezes or thaws all in the group that has a freezer. False: there is none, it is refused, or
+// nobody is in it.
+bool cgroup_freeze(const struct init_args *a, bool freeze);
+// Whether the freezer says that nothing in the group runs any more.
+bool cgroup_frozen(const struct init_args *a);

@@ -108,7 +108,20 @@ void child_kill_all(const struct init_args *a)
         return;
     }
     cgroup_kill(a);
-    descendants_kill();
+    descendants_signal(SIGKILL);
+}
+
+bool child_stop_all(void)
+{
+    return descendants_stop();
+}
+
+void child_continue_all(void)
+{
+    if (getpid() == 1)
+        (void)kill(-1, SIGCONT);
+    else
+        descendants_signal(SIGCONT);
 }
 
 bool child_reap(pid_t pid, int *ret_status, bool *ret_none)

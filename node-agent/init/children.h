@@ -24,6 +24,9 @@ int child_start(const struct init_args *a, struct child *ret);
 // SIGKILL to all that descends from us, in or out of the command's group. Repeat on each SIGCHLD
 // until child_none_left.
 void child_kill_all(const struct init_args *a);
+// SIGSTOP to all that descends from us; true when none of them can run any more. Repeat until then.
+bool child_stop_all(void);
+void child_continue_all(void); // SIGCONT to the same
 // Reaps what has ended; true when `pid` was among it (*ret_status is its wait status). *ret_none:
 // no child is left, and so no descendant, as orphans become ours.
 bool child_reap(pid_t pid, int *ret_status, bool *ret_none);

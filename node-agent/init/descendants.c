@@ -36,19 +36,29 @@ static bool add(pid_t pid)
     return true;
 }
 
-static pid_t parent_of(const char *name)
+struct stat_line {
+    char state;
+    pid_t ppid;
+};
+
+static bool read_stat(const char *name, struct stat_line *ret)
 {
     char path[64], text[256];
-    int ppid;
     (void)snprintf(path, sizeof(path), "/proc/%.20s/stat", name);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return -1;
+        return false;
     ssize_t n = read(fd, text, sizeof(text) - 1);
     (void)close(fd);
     text[n > 0 ? n : 0] = '\0';
     const char *after = strrchr(text, ')'); // the name in brackets may hold anything
-    return after && sscanf(after, ") %*c %d", &ppid) == 1 ? ppid : -1;
+    return after && sscanf(after, ") %c %d", &ret->state, &ret->ppid) == 2;
+}
+
+static pid_t parent_of(const char *name)
+{
+    struct stat_line line;
+    return read_stat(name, &line) ? line.ppid : -1;
 }
 
 // One pass; true when somebody new was found.
@@ -99,7 +109,7 @@ static void add_children(pid_t pid)
         (void)closedir(tasks);
 }
 
-void descendants_kill(void)
+static void collect(void)
 {
     pid_t self = getpid();
     n_found = 0;
@@ -108,6 +118,50 @@ void descendants_kill(void)
         add_children(found[i]);
     if (n_found == 0)
         scan_all(self);
+}
+
+void descendants_signal(int signo)
+{
+    collect();
     for (size_t i = 0; i < n_found; i++)
-        (void)kill(found[i], SIGKILL);
+        (void)kill(found[i], signo);
+}
+
+// A process that waits for the disk (D) has the signal pending: it returns to no code of its own.
+static bool may_run(const struct stat_line *line)
+{
+    return line->state == 'R' || line->state == 'S' || line->state == 'I';
+}
+
+// As pid 1: the kernel signals all at once, so nobody forks in between.
+static bool stop_everybody(void)
+{
+    const struct dirent *entry;
+    struct stat_line line;
+    bool any = false;
+    (void)kill(-1, SIGSTOP);
+    DIR *proc = opendir("/proc");
+    while (proc && (entry = readdir(proc)))
+        if (atoi(entry->d_name) > 1 && read_stat(entry->d_name, &line))
+            any |= may_run(&line);
+    if (proc)
+        (void)closedir(proc);
+    return !any;
+}
+
+bool descendants_stop(void)
+{
+    char name[24];
+    struct stat_line line;
+    bool any = false;
+    if (getpid() == 1)
+        return stop_everybody();
+    descendants_signal(SIGSTOP);
+    collect(); // also who was forked before its parent stopped
+    for (size_t i = 0; i < n_found; i++) {
+        (void)snprintf(name, sizeof(name), "%d", (int)found[i]);
+        if (read_stat(name, &line))
+            any |= may_run(&line);
+    }
+    return !any && n_found < FOUND_MAX;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #define RECORD_ROOM 512
@@ -134,4 +135,17 @@ bool record_stop_wanted(const struct record *r, int64_t *ret_grace_ms)
         *ret_grace_ms = strtoll(text, NULL, 10);
     (void)close(fd);
     return true;
+}
+
+void record_note(const struct record *r, const char *text)
+{
+    struct timespec now;
+    int fd =
+        openat(r->dir_fd, "init.log", O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)dprintf(fd, "%lld.%03ld meadow-init: %s\n", (long long)now.tv_sec, now.tv_nsec / 1000000,
+                  text);
+    (void)close(fd);
 }

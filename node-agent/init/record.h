@@ -34,3 +34,5 @@ int record_started(struct record *r, pid_t pid, int64_t start_ms);
 int record_exit(struct record *r, const struct exit_info *info);
 // Whether a stop was asked for by file, and the grace it names (-1 = none named).
 bool record_stop_wanted(const struct record *r, int64_t *ret_grace_ms);
+// One line for people, into init.log, with the time.
+void record_note(const struct record *r, const char *text);

@@ -2,10 +2,12 @@
 // The loop of meadow-init: one poll over signals, one timer, both pipes and the exec pipe. Order of
 // an end: the command is reaped, whatever else descends from us is killed until no child is left,
 // what the pipes still hold is written, and only then the exit record, so that a record means "all
-// over, logs complete".
+// over, logs complete". The lease is looked at when the timer says so, when its folder changes
+// while we wait for it, and on a request to stop.
 #include "node-agent/init/supervise.h"
 
 #include "node-agent/init/children.h"
+#include "node-agent/init/fence.h"
 #include "node-agent/init/streams.h"
 
 #include <errno.h>
@@ -22,13 +24,14 @@
 
 #define READ_BYTES 65536
 
-enum { FD_SIGNAL, FD_TIMER, FD_OUT, FD_ERR, FD_EXEC, FD_MAX };
+enum { FD_SIGNAL, FD_TIMER, FD_LEASE, FD_OUT, FD_ERR, FD_EXEC, FD_MAX };
 
 struct supervisor {
     const struct init_args *args;
     struct record *rec;
     struct child child;
     struct stream out, err;
+    struct fence fence;
     struct pollfd fds[FD_MAX];
     bool executed; // the command runs, or is known not to
     bool failed;   // exec failed
@@ -37,6 +40,7 @@ struct supervisor {
     bool stopping; // by request or timeout
     bool killing;
     bool timed_out;
+    bool unfrozen;         // the lease was over and freezing failed: killed
     int status;            // wait status of the command
     sigset_t held;         // signals to forward once the command runs
     int64_t kill_at_ms;    // 0 = not armed
@@ -54,11 +58,16 @@ static int64_t now_ms(clockid_t clock)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+static int64_t earlier(int64_t a, int64_t b) // 0 = never
+{
+    return !a || (b && b < a) ? b : a;
+}
+
 static void arm_timer(struct supervisor *s)
 {
-    int64_t at = s->kill_at_ms;
-    if (s->timeout_at_ms && (!at || s->timeout_at_ms < at))
-        at = s->timeout_at_ms;
+    int64_t lease = s->killing ? 0 : fence_due(&s->fence, now_ms(CLOCK_BOOTTIME));
+    int64_t at = earlier(earlier(s->kill_at_ms, s->timeout_at_ms), lease);
+    s->fds[FD_LEASE].fd = s->fence.inotify_fd;
     struct itimerspec t = {.it_value = {.tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000}};
     (void)timerfd_settime(s->fds[FD_TIMER].fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
@@ -67,6 +76,27 @@ static void kill_all(struct supervisor *s)
 {
     s->killing = true;
     child_kill_all(s->args);
+    // The freezer of cgroup v1 lets a killed process go only when it is thawed.
+    if (s->fence.frozen)
+        fence_thaw(&s->fence);
+}
+
+// Freezes what has no valid lease, thaws what has one again.
+static void mind_lease(struct supervisor *s)
+{
+    bool valid = fence_valid(&s->fence, now_ms(CLOCK_BOOTTIME));
+    if (valid && s->fence.frozen) {
+        fence_thaw(&s->fence);
+        record_note(s->rec, "the lease was renewed: goes on");
+    } else if (!valid && !s->fence.frozen && !s->killing) {
+        int r = fence_freeze(&s->fence);
+        record_note(s->rec, r == 0 ? "the lease is over: frozen"
+                                   : "the lease is over and not all processes stop: killed");
+        s->unfrozen = r < 0;
+        if (r < 0)
+            kill_all(s);
+    }
+    arm_timer(s);
 }
 
 // To the command's group; its session exists by the time it was executed.
@@ -96,6 +126,10 @@ static void stop_asked(struct supervisor *s)
 {
     int64_t grace_ms;
     (void)record_stop_wanted(s->rec, &grace_ms);
+    mind_lease(s);
+    // What is still frozen was given away: it runs no more, not even to say goodbye.
+    if (s->fence.frozen)
+        grace_ms = 0;
     begin_stop(s, grace_ms >= 0 ? grace_ms : s->args->grace_ms);
 }
 
@@ -113,7 +147,7 @@ static void on_timer(struct supervisor *s)
         s->kill_at_ms = 0;
         kill_all(s);
     }
-    arm_timer(s);
+    mind_lease(s);
 }
 
 static void reap(struct supervisor *s)
@@ -204,6 +238,7 @@ static int prepare(struct supervisor *s)
     if (s->fds[FD_SIGNAL].fd < 0 || s->fds[FD_TIMER].fd < 0)
         return -errno;
     (void)sigemptyset(&s->held);
+    fence_init(&s->fence, s->args);
     stream_init(&s->out, s->rec->dir_fd, "stdout", s->args->log_limit, STDOUT_FILENO,
                 s->args->echo);
     stream_init(&s->err, s->rec->dir_fd, "stderr", s->args->log_limit, STDERR_FILENO,
@@ -226,6 +261,10 @@ static void run_loop(struct supervisor *s)
             on_signal(s);
         if (s->fds[FD_TIMER].revents)
             on_timer(s);
+        if (s->fds[FD_LEASE].fd >= 0 && s->fds[FD_LEASE].revents) {
+            fence_drain(&s->fence);
+            mind_lease(s);
+        }
     }
     if (!s->executed)
         on_exec(s);
@@ -253,6 +292,8 @@ static int finish(struct supervisor *s)
         info.cause = "stopped";
     else if (s->failed)
         info.cause = "start_failed";
+    else if (s->unfrozen)
+        info.cause = "fenced";
     drain(&s->fds[FD_OUT], &s->out);
     drain(&s->fds[FD_ERR], &s->err);
     (void)record_exit(s->rec, &info);
@@ -268,6 +309,26 @@ static int never_started(struct record *rec, const char *cause, const char *text
     return code;
 }
 
+// Nothing starts without a valid lease (an image may have been long in coming). False: a stop was
+// asked for meanwhile.
+static bool wait_for_lease(struct supervisor *s)
+{
+    struct signalfd_siginfo info;
+    uint64_t n;
+    while (!fence_valid(&s->fence, now_ms(CLOCK_BOOTTIME))) {
+        arm_timer(s);
+        (void)poll(s->fds, FD_LEASE + 1, -1);
+        if (s->fds[FD_LEASE].fd >= 0)
+            fence_drain(&s->fence);
+        (void)!read(s->fds[FD_TIMER].fd, &n, sizeof(n));
+        while (read(s->fds[FD_SIGNAL].fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+            if (info.ssi_signo == SIGTERM)
+                return false;
+    }
+    arm_timer(s);
+    return true;
+}
+
 int supervise(const struct init_args *a, struct record *rec)
 {
     static struct supervisor s;
@@ -279,7 +340,7 @@ int supervise(const struct init_args *a, struct record *rec)
         return never_started(rec, "start_failed", strerror(-r), 126, 0);
     // A stop by file alone may have been meant for a pid 1 that did not listen yet; one that
     // follows comes as a signal.
-    if (record_stop_wanted(rec, &grace_ms))
+    if (record_stop_wanted(rec, &grace_ms) || !wait_for_lease(&s))
         return never_started(rec, "stopped", "stopped before it was started", 128 + SIGTERM,
                              SIGTERM);
     r = child_start(a, &s.child);

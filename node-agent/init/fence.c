@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Freezing takes the control group's freezer where the agent made us one; in a container, where it
+// is out of reach, and without a group, SIGSTOP to each process until none runs. The watch on the
+// folder exists only while the lease is over: watches are few on a machine.
+#include "node-agent/init/fence.h"
+
+#include "node-agent/init/cgroup.h"
+#include "node-agent/init/children.h"
+#include "node-agent/init/lease.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FREEZE_ROUNDS 40 // with the pauses below: about two seconds
+#define PAUSE_FIRST_NS 1000000L
+#define PAUSE_MAX_NS 64000000L
+#define RECHECK_MS 1000 // when the kernel has no watch left for us
+
+void fence_init(struct fence *f, const struct init_args *args)
+{
+    *f = (struct fence){.args = args, .deadline_ms = INT64_MAX, .inotify_fd = -1};
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, f->boot_id, sizeof(f->boot_id) - 1) : -1;
+    f->boot_id[n > 0 ? n : 0] = '\0';
+    f->boot_id[strcspn(f->boot_id, "\n")] = '\0';
+    if (fd >= 0)
+        (void)close(fd);
+}
+
+static void look(struct fence *f)
+{
+    struct lease l;
+    if (lease_read(f->args->lease, &l) < 0)
+        return;
+    // Without /proc there is no boot id to compare; then a reboot has ended us anyway.
+    bool ours = strcmp(l.attempt, f->args->attempt) == 0 &&
+                (!f->boot_id[0] || strcmp(l.boot_id, f->boot_id) == 0);
+    f->deadline_ms = ours ? l.deadline_boot_ms : 0;
+}
+
+static void watch(struct fence *f)
+{
+    if (f->inotify_fd >= 0)
+        return;
+    f->inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (f->inotify_fd >= 0 &&
+        inotify_add_watch(f->inotify_fd, f->args->lease, IN_MOVED_TO | IN_CLOSE_WRITE) < 0) {
+        (void)close(f->inotify_fd);
+        f->inotify_fd = -1;
+    }
+}
+
+static void unwatch(struct fence *f)
+{
+    if (f->inotify_fd >= 0)
+        (void)close(f->inotify_fd);
+    f->inotify_fd = -1;
+}
+
+bool fence_valid(struct fence *f, int64_t now_ms)
+{
+    if (!f->args->lease)
+        return true;
+    look(f);
+    if (now_ms >= f->deadline_ms) {
+        watch(f);
+        look(f);
+    }
+    if (now_ms >= f->deadline_ms)
+        return false;
+    unwatch(f);
+    return true;
+}
+
+int64_t fence_due(const struct fence *f, int64_t now_ms)
+{
+    if (f->deadline_ms == INT64_MAX)
+        return 0;
+    if (now_ms < f->deadline_ms)
+        return f->deadline_ms;
+    return f->inotify_fd >= 0 ? 0 : now_ms + RECHECK_MS;
+}
+
+void fence_drain(const struct fence *f)
+{
+    char room[1024];
+    while (read(f->inotify_fd, room, sizeof(room)) > 0)
+        ;
+}
+
+static void pause_round(long *ns)
+{
+    struct timespec t = {.tv_nsec = *ns};
+    (void)nanosleep(&t, NULL);
+    if (*ns < PAUSE_MAX_NS)
+        *ns *= 2;
+}
+
+int fence_freeze(struct fence *f)
+{
+    long ns = PAUSE_FIRST_NS;
+    f->by_group = cgroup_freeze(f->args, true);
+    f->frozen = true;
+    for (int i = 0; i < FREEZE_ROUNDS; i++, pause_round(&ns)) {
+        if (f->by_group ? cgroup_frozen(f->args) : child_stop_all())
+            return 0;
+    }
+    return -ETIME;
+}
+
+void fence_thaw(struct fence *f)
+{
+    if (f->by_group)
+        (void)cgroup_freeze(f->args, false);
+    else
+        child_continue_all();
+    f->frozen = false;
+}
