@@ -26,6 +26,7 @@ static const struct config_field fields[] = {
     {"redis_log", CONFIG_STRING, AT(redis_log), NULL, 0, 0, false},
     {"sync_interval", CONFIG_DURATION_MS, AT(sync_interval_ms), "2s", 200, 600000, false},
     {"lease", CONFIG_DURATION_MS, AT(lease_ms), "60s", 1000, 86400000, false},
+    {"stop_lease", CONFIG_DURATION_MS, AT(stop_lease_ms), "10m", 0, 86400000, false},
     {"default_resources.cpu", CONFIG_CPU, AT(default_cpu), "1", 0, 0, false},
     {"default_resources.memory", CONFIG_MEMORY, AT(default_memory), "1g", 0, 0, false},
     {"scheduling.half_life", CONFIG_DURATION_MS, AT(half_life_ms), "7d", 60000, 2073600000, false},
@@ -78,6 +79,13 @@ int master_config_load(const char *path, struct master_config *ret, struct err *
         return r;
     }
     c.path = path;
+    if (c.lease_ms < 4 * c.sync_interval_ms + 5000) {
+        r = err_set(e, -EINVAL,
+                    "lease: expected at least four times sync_interval and 5s (%lld ms)",
+                    (long long)(4 * c.sync_interval_ms + 5000));
+        master_config_free(&c);
+        return r;
+    }
     *ret = c;
     return 0;
 }

@@ -471,7 +471,7 @@ static void on_server_closed(void *userdata)
 // What was accepted is durable before the last connection goes.
 static void on_last_batch(int result, void *userdata)
 {
-    (void)result;
+    cluster_grant_durable(((struct master *)userdata)->cluster, result == 0);
     close_listeners(userdata);
 }
 
@@ -493,6 +493,7 @@ void master_stop(struct master *m)
         return;
     m->stopping = true;
     m->api.closing = true;
+    cluster_grant(m->cluster, m->started ? m->config->stop_lease_ms : 0);
     if (!m->server)
         close_commit(m);
     else if (!m->commit || commit_then(m->commit, 2000, on_last_batch, m) < 0)

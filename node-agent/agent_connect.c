@@ -153,7 +153,9 @@ static void sync_answered(struct sync_answer *answer, int64_t sent_boot_ms, void
     if (answer->has_assignment &&
         assignment_apply(a->tasks, answer, a->instance, sync_applied_mut(a->sync), &applied) < 0)
         log_error("sync", "out of memory: the assignment waits for the next answer");
-    executor_lease(a->executor, sent_boot_ms);
+    // An assignment that could not be taken in may say that something was given away.
+    if (applied || !answer->has_assignment)
+        executor_lease(a->executor, answer, sent_boot_ms);
     agent_wake(a);
 }
 

@@ -133,7 +133,7 @@ static void start_queued(struct executor *x)
     DL_FOREACH_SAFE (x->queue, task, next) {
         if (x->starting >= x->options.max_starts)
             return;
-        if (!executor_lease_valid(x, task->spec))
+        if (!executor_lease_valid(x, task))
             continue; // waits for the next answered sync
         unqueue(x, task);
         begin_start(x, task);

@@ -41,8 +41,9 @@ void executor_set_runtime(struct executor *x, struct runtime *runtime);
 int executor_load(struct executor *x, struct err *e) WARN_UNUSED;
 // Looks at every touched attempt and acts. Once per loop turn.
 void executor_run(struct executor *x);
-// A sync sent at `sent_boot_ms` was answered: renews the leases.
-void executor_lease(struct executor *x, int64_t sent_boot_ms);
+// A sync sent at `sent_boot_ms` (CLOCK_BOOTTIME) was answered: renews the leases that the answer
+// names.
+void executor_lease(struct executor *x, const struct sync_answer *answer, int64_t sent_boot_ms);
 
 bool executor_listed(const struct executor *x);
 enum engine_state executor_engine(const struct executor *x);

@@ -15,9 +15,10 @@ struct executor {
     struct task *queue;    // ASSIGNED, wait for a slot; in order
     struct task *removals; // forgotten, wait for the removal of their files
     unsigned n_removals;
-    unsigned removing;     // of those, under way
-    int64_t lease_zero_ms; // CLOCK_BOOTTIME when the last answered sync was sent; 0 = none yet
-    unsigned works;        // in the thread pool
+    unsigned removing;         // of those, under way
+    int64_t lease_zero_ms;     // CLOCK_BOOTTIME when the last answered sync was sent; 0 = none yet
+    int64_t lease_at_least_ms; // granted with that answer
+    unsigned works;            // in the thread pool
     bool closing;
     void (*closed)(void *userdata);
     void *closed_userdata;
@@ -39,7 +40,7 @@ void executor_runtime_removed(struct executor *x, struct task *task);
 void executor_remove_queued(struct executor *x);
 
 // executor_lease.c
-bool executor_lease_valid(const struct executor *x, const struct attempt_spec *spec);
+bool executor_lease_valid(const struct executor *x, const struct task *task);
 void executor_lease_write(struct executor *x, struct task *task);
 
 // executor_events.c

@@ -30,6 +30,7 @@ struct task { // plain record; owned by the table
     bool logs_opened;
     unsigned pins;            // workers that use the record; it is not freed before 0
     bool dirty;               // to be looked at in this loop turn
+    bool lease_denied;        // the last answer did not renew it: given away, or not spoken of yet
     int64_t lease_written_ms; // deadline in the lease file, CLOCK_BOOTTIME
 };
 

@@ -79,8 +79,11 @@ enum attempt_cause {
     CAUSE_ENGINE,        // engine or node trouble before it ran: infrastructure
     CAUSE_NEVER_STARTED, // issued to an earlier agent instance that did not start it:
                          // infrastructure
-    CAUSE_UNKNOWN,       // gone, and nobody saw how
-    CAUSE_POLICY,        // the node's own policy forbids it: another node may allow it
+    CAUSE_FENCED,        // the lease was over and it could not be frozen: killed. Infrastructure
+    CAUSE_NODE_LOST, // its node was silent beyond on_node_lost.after: infrastructure, said by the
+                     // master alone
+    CAUSE_UNKNOWN,   // gone, and nobody saw how
+    CAUSE_POLICY,    // the node's own policy forbids it: another node may allow it
     CAUSE_MAX,
 };
 const char *attempt_state_to_string(enum attempt_state s);

@@ -33,6 +33,7 @@ static const char *const restart_policies[RESTART_MAX] = {
     [RESTART_ON_FAILURE] = "on-failure",
     [RESTART_ALWAYS] = "always",
 };
+static const char *const node_lost_actions[NODE_LOST_MAX] = {"restart", "fail", "wait"};
 static const char *const network_modes[NETWORK_MAX] = {
     [NETWORK_HOST] = "host",
     [NETWORK_BRIDGE] = "bridge",
@@ -106,6 +107,20 @@ int restart_policy_from_string(const char *text, enum restart_policy *ret)
     if (i < 0)
         return i;
     *ret = (enum restart_policy)i;
+    return 0;
+}
+
+const char *node_lost_action_to_string(enum node_lost_action a)
+{
+    return to_string(node_lost_actions, NODE_LOST_MAX, (int)a);
+}
+
+int node_lost_action_from_string(const char *text, enum node_lost_action *ret)
+{
+    int i = from_string(node_lost_actions, NODE_LOST_MAX, text, strcmp);
+    if (i < 0)
+        return i;
+    *ret = (enum node_lost_action)i;
     return 0;
 }
 

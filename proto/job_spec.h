@@ -29,6 +29,7 @@ enum job_mode {
 enum alloc_mode { ALLOC_BEST_FIT, ALLOC_SPREAD, ALLOC_BALANCED, ALLOC_COMPACTED, ALLOC_MAX };
 enum alloc_metric { METRIC_CPU, METRIC_MEMORY, METRIC_GPU, METRIC_MAX };
 enum restart_policy { RESTART_NEVER, RESTART_ON_FAILURE, RESTART_ALWAYS, RESTART_MAX };
+enum node_lost_action { NODE_LOST_RESTART, NODE_LOST_FAIL, NODE_LOST_WAIT, NODE_LOST_MAX };
 enum network_mode { NETWORK_HOST, NETWORK_BRIDGE, NETWORK_NONE, NETWORK_MAX };
 
 // Texts as written in job files; from_string gives -EINVAL for anything else.
@@ -41,6 +42,8 @@ const char *restart_policy_to_string(enum restart_policy p);
 int restart_policy_from_string(const char *text, enum restart_policy *ret) WARN_UNUSED;
 const char *network_mode_to_string(enum network_mode m);
 int network_mode_from_string(const char *text, enum network_mode *ret) WARN_UNUSED;
+const char *node_lost_action_to_string(enum node_lost_action a);
+int node_lost_action_from_string(const char *text, enum node_lost_action *ret) WARN_UNUSED;
 const char *job_mode_to_string(enum job_mode m); // "" for the default
 int job_mode_from_string(const char *text, enum job_mode *ret) WARN_UNUSED;
 
@@ -79,6 +82,8 @@ struct job_component {
     int64_t grace_ms;
     int64_t timeout_ms; // 0 = none
     bool finishes_job;
+    int64_t lost_after_ms; // on_node_lost.after; 0 = the cluster's (`lease` of master.yml)
+    enum node_lost_action lost_action;
 };
 
 struct job_spec {

@@ -199,6 +199,30 @@ void job_read_env(struct job_reader *r, const struct job_field *f, const json_t 
     }
 }
 
+static void read_lost_action(struct job_reader *r, const struct job_field *f, const json_t *value,
+                             void *object)
+{
+    struct job_component *c = object;
+    const char *text = json_string_value(value);
+
+    if (!text || node_lost_action_from_string(text, &c->lost_action) < 0)
+        job_reader_expected(r, value, f->expected);
+}
+
+static const struct job_field node_lost_fields[] = {
+    {"after", job_read_duration, offsetof(struct job_component, lost_after_ms), 1000,
+     INT64_C(86400000), NULL},
+    {"action", read_lost_action, 0, 0, 0, "restart, fail or wait"},
+};
+
+static void job_read_node_lost(struct job_reader *r, const struct job_field *f, const json_t *value,
+                               void *object)
+{
+    (void)f;
+    job_reader_object(r, node_lost_fields, ARRAY_SIZE(node_lost_fields), value, object,
+                      "a mapping such as {after: 60s, action: restart}");
+}
+
 // --- the table ---
 
 #define AT(member) offsetof(struct job_component, member)
@@ -220,7 +244,7 @@ static const struct job_field fields[] = {
     {"timeout", job_read_duration, AT(timeout_ms), 1, YEARS_MS(10), NULL},
     {"finishes_job", job_read_bool, AT(finishes_job), 0, 0, NULL},
     {"constraints", job_later_labels, 0, 0, 0, NULL},
-    {"on_node_lost", job_later_node_lost, 0, 0, 0, NULL},
+    {"on_node_lost", job_read_node_lost, 0, 0, 0, NULL},
     {"resize", job_later_resize, 0, 0, 0, NULL},
     {"array", job_later_any, 0, 0, 0, NULL},
     {"data", job_later_any, 0, 0, 0, NULL},

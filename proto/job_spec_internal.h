@@ -67,7 +67,5 @@ void job_later_names(struct job_reader *r, const struct job_field *f, const json
                      void *object);
 void job_later_labels(struct job_reader *r, const struct job_field *f, const json_t *value,
                       void *object);
-void job_later_node_lost(struct job_reader *r, const struct job_field *f, const json_t *value,
-                         void *object);
 void job_later_resize(struct job_reader *r, const struct job_field *f, const json_t *value,
                       void *object);

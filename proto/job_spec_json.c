@@ -106,6 +106,15 @@ static json_t *stop_json(struct out *o, const struct job_component *c)
     return j;
 }
 
+static json_t *node_lost_json(struct out *o, const struct job_component *c)
+{
+    json_t *j = json_object();
+    if (c->lost_after_ms)
+        put_duration(o, j, "after", c->lost_after_ms);
+    put_text(o, j, "action", node_lost_action_to_string(c->lost_action));
+    return j;
+}
+
 static json_t *component_json(struct out *o, const struct job_component *c)
 {
     json_t *j = json_object();
@@ -127,6 +136,7 @@ static json_t *component_json(struct out *o, const struct job_component *c)
     put(o, j, "stop", stop_json(o, c));
     if (c->timeout_ms)
         put_duration(o, j, "timeout", c->timeout_ms);
+    put(o, j, "on_node_lost", node_lost_json(o, c));
     put(o, j, "finishes_job", json_boolean(c->finishes_job));
     return j;
 }

@@ -112,33 +112,12 @@ void job_later_num(struct job_reader *r, const json_t *value)
     job_reader_problem(r, NULL, "\"num: {min, max}\": not supported yet; write num: N");
 }
 
-struct node_lost {
-    int64_t after_ms;
-};
-
 static void read_word(struct job_reader *r, const struct job_field *f, const json_t *value,
                       void *object)
 {
     (void)object;
     if (!json_is_string(value) || !*json_string_value(value))
         job_reader_expected(r, value, f->expected);
-}
-
-static const struct job_field node_lost_fields[] = {
-    {"after", job_read_duration, offsetof(struct node_lost, after_ms), 0, INT64_C(86400000), NULL},
-    {"action", read_word, 0, 0, 0, "an action such as restart"},
-};
-
-void job_later_node_lost(struct job_reader *r, const struct job_field *f, const json_t *value,
-                         void *object)
-{
-    struct node_lost unused = {0};
-
-    (void)f;
-    (void)object;
-    job_reader_object(r, node_lost_fields, ARRAY_SIZE(node_lost_fields), value, &unused,
-                      "a mapping such as {after: 60s, action: restart}");
-    refuse(r);
 }
 
 struct resize {

@@ -197,6 +197,7 @@ void sync_answer_reset(struct sync_answer *a)
         attempt_spec_free(a->entries[i].spec);
     free(a->entries);
     free(a->removed);
+    free(a->leases);
     memset(a, 0, sizeof(*a));
 }
 
@@ -221,6 +222,18 @@ static void put_assignment(json_t *j, const struct sync_answer *a)
     json_put(j, "assignment", assignment);
 }
 
+static void put_leases(json_t *j, const struct sync_answer *a)
+{
+    if (a->lease_at_least_ms)
+        json_put_i64(j, "lease_at_least_ms", a->lease_at_least_ms);
+    if (a->lease_scope == LEASES_ALL)
+        return;
+    json_t *list = json_array();
+    for (size_t i = 0; i < a->n_leases; i++)
+        (void)json_array_append_new(list, json_string(a->leases[i]));
+    json_put(j, a->lease_scope == LEASES_ONLY ? "leases_only" : "leases_except", list);
+}
+
 json_t *sync_answer_to_json(const struct sync_answer *a)
 {
     json_t *j = json_object();
@@ -239,6 +252,7 @@ json_t *sync_answer_to_json(const struct sync_answer *a)
         json_put_str(j, "refused", a->refused);
     if (a->has_assignment)
         put_assignment(j, a);
+    put_leases(j, a);
     return j;
 }
 
@@ -276,24 +290,38 @@ static int read_entries(struct sync_answer *a, const json_t *j, struct err *e)
     return r;
 }
 
-static int read_removed(struct sync_answer *a, const json_t *j, struct err *e)
+static int read_ids(const json_t *j, const char *key, char (**ret)[ATTEMPT_ID_BYTES], size_t *ret_n,
+                    struct err *e)
 {
     json_t *list;
-    int r = opt_list(j, "removed", &list, e);
+    int r = opt_list(j, key, &list, e);
     size_t n = json_array_size(list);
 
     if (r < 0 || n == 0)
         return r;
-    a->removed = calloc(n, sizeof(*a->removed));
-    if (!a->removed)
+    *ret = calloc(n, sizeof(**ret));
+    if (!*ret)
         return err_set(e, -ENOMEM, "out of memory");
     for (size_t i = 0; i < n; i++) {
         const char *id = json_string_value(json_array_get(list, i));
         if (!id || strlen(id) >= ATTEMPT_ID_BYTES)
-            return err_set(e, -EPROTO, "member \"removed\": expected ids");
-        memcpy(a->removed[a->n_removed++], id, strlen(id) + 1);
+            return err_set(e, -EPROTO, "member \"%s\": expected ids", key);
+        memcpy((*ret)[(*ret_n)++], id, strlen(id) + 1);
     }
     return 0;
+}
+
+static int read_leases(struct sync_answer *a, const json_t *j, struct err *e)
+{
+    bool only = json_object_get(j, "leases_only"), except = json_object_get(j, "leases_except");
+
+    int r = json_object_get(j, "lease_at_least_ms")
+                ? get_number(j, "lease_at_least_ms", &a->lease_at_least_ms, e)
+                : 0;
+    if (r < 0 || (!only && !except))
+        return r;
+    a->lease_scope = only ? LEASES_ONLY : LEASES_EXCEPT;
+    return read_ids(j, only ? "leases_only" : "leases_except", &a->leases, &a->n_leases, e);
 }
 
 static int read_assignment(struct sync_answer *a, const json_t *j, struct err *e)
@@ -312,7 +340,7 @@ static int read_assignment(struct sync_answer *a, const json_t *j, struct err *e
     if (r == 0)
         r = read_entries(a, assignment, e);
     if (r == 0)
-        r = read_removed(a, assignment, e);
+        r = read_ids(assignment, "removed", &a->removed, &a->n_removed, e);
     a->has_assignment = r == 0;
     return r;
 }
@@ -343,6 +371,8 @@ int sync_answer_from_json(const json_t *j, struct sync_answer *ret, struct err *
     (void)snprintf(a.refused, sizeof(a.refused), "%s", json_opt_str(j, "refused", ""));
     if (r == 0)
         r = read_assignment(&a, j, e);
+    if (r == 0)
+        r = read_leases(&a, j, e);
     if (r < 0) {
         sync_answer_reset(&a);
         return err_wrap(e, r, "sync answer");

@@ -39,6 +39,12 @@ struct assignment_entry {
     struct attempt_spec *spec; // owned
     enum desired_state desired;
 };
+// Whose lease an answer renews: what the master knows to be given to others is never let run on.
+enum lease_scope {
+    LEASES_ALL,
+    LEASES_EXCEPT, // all that the agent holds but the listed
+    LEASES_ONLY,   // the listed alone: the agent holds what this master has not spoken of yet
+};
 struct sync_answer {
     int protocol;
     int64_t epoch;
@@ -55,7 +61,11 @@ struct sync_answer {
     char (*removed)[ATTEMPT_ID_BYTES]; // forget these: their end is durable
     size_t n_removed;
     int64_t sync_interval_ms;
-    int64_t time_ms;   // the master's wall clock
+    int64_t time_ms; // the master's wall clock
+    enum lease_scope lease_scope;
+    char (*leases)[ATTEMPT_ID_BYTES];
+    size_t n_leases;
+    int64_t lease_at_least_ms; // a master that stops as planned grants this; 0 = each its own
     char refused[256]; // not empty: no work for this instance, and why (the answer has nothing else
                        // of use)
 };

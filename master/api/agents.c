@@ -136,7 +136,7 @@ static void hold(struct held *h)
     h->timer_open = true;
     h->uses++;
     (void)uv_timer_start(&h->timer, on_time,
-                         (uint64_t)cluster_settings(h->api->cluster)->sync_interval_ms, 0);
+                         (uint64_t)cluster_node_interval(h->api->cluster, h->node), 0);
 }
 
 // Applied, and durable as far as there was something: answer, or wait for news.

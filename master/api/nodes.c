@@ -68,6 +68,12 @@ void nodes_drain(struct call *call)
     cleanup_json json_t *body = n ? api_body(call) : NULL;
     if (!body)
         return;
+    struct err e = {""};
+    if (json_opt_bool(body, "off", false) &&
+        cluster_node_off(call->api->cluster, n, call->who.user, &e) < 0) {
+        api_problem(call, 409, "%s", e.text);
+        return;
+    }
     cluster_node_set_draining(call->api->cluster, n, true, json_opt_str(body, "reason", ""),
                               call->who.user);
     api_reply_changed(call, 200, node_view(n));

@@ -124,6 +124,8 @@ static json_t *cluster_json(struct call *call)
                      cluster_job_count_in(c, (enum job_state)s));
     json_put(j, "jobs", jobs);
     put_room(call->api, warnings);
+    if (cluster_moves_held(c)[0])
+        warn(warnings, "%s", cluster_moves_held(c));
     if (!store_ok(call->api->store, &reason))
         warn(warnings, "the store is not available: %s", reason);
     if (cluster_settle_ms(c))

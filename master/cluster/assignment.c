@@ -50,10 +50,30 @@ void assignment_stop(struct cluster *c, struct node *n, struct assignment *a)
     touch(c, n, a);
 }
 
+static void no_longer_given_away(struct node *n, struct assignment *a)
+{
+    n->given_away -= a->given_away;
+    a->given_away = false;
+}
+
+void assignment_give_away(struct cluster *c, struct node *n, struct assignment *a)
+{
+    if (a->removed)
+        return;
+    if (a->task && a->task->entry == a)
+        a->task->entry = NULL;
+    a->task = NULL;
+    a->desired = DESIRED_STOP;
+    n->given_away += !a->given_away;
+    a->given_away = true;
+    touch(c, n, a);
+}
+
 void assignment_remove(struct cluster *c, struct node *n, struct assignment *a)
 {
     if (a->removed)
         return;
+    no_longer_given_away(n, a);
     a->removed = true;
     if (a->task && a->task->entry == a)
         a->task->entry = NULL;
@@ -67,6 +87,8 @@ void assignment_reported(struct node *n, struct assignment *a, enum attempt_stat
         n->reported_sum -= inventory_hash(a->id, a->reported_state);
     a->reported = true;
     a->reported_state = s;
+    if (s == ATTEMPT_ENDED)
+        no_longer_given_away(n, a);
     n->reported_sum += inventory_hash(a->id, s);
 }
 
@@ -74,6 +96,7 @@ static void entry_free(struct node *n, struct assignment *a)
 {
     if (a->reported)
         n->reported_sum -= inventory_hash(a->id, a->reported_state);
+    no_longer_given_away(n, a);
     HASH_DEL(n->assignments, a);
     free(a);
 }
@@ -126,6 +149,27 @@ static int answer_entries(struct cluster *c, struct node *n, int64_t since, stru
     return 0;
 }
 
+// What the agent does not know to be given away must not run on by this answer. An agent that this
+// master has not told anything yet may hold what was given away before: then only what is known to
+// be its own is renewed.
+static int answer_leases(const struct node *n, bool known, struct sync_answer *a)
+{
+    bool only = !known && !a->has_assignment;
+    size_t count = only ? HASH_CNT(hh, n->assignments) : 0;
+    for (struct assignment *x = n->assignments; x && !only; x = x->hh.next)
+        count += x->given_away || x->removed;
+    a->lease_scope = only ? LEASES_ONLY : count ? LEASES_EXCEPT : LEASES_ALL;
+    a->leases = count ? calloc(count, sizeof(*a->leases)) : NULL;
+    if (count && !a->leases)
+        return -ENOMEM;
+    for (struct assignment *x = n->assignments; x && count; x = x->hh.next) {
+        bool away = x->given_away || x->removed;
+        if (only ? x->task && !away : away)
+            memcpy(a->leases[a->n_leases++], x->id, sizeof(x->id));
+    }
+    return 0;
+}
+
 int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_position *applied,
                         struct sync_answer *ret)
 {
@@ -134,7 +178,8 @@ int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_pos
                             .want_inventory = n->wants_inventory,
                             .want_node = !n->info_told,
                             .position = {c->epoch, n->published_generation},
-                            .sync_interval_ms = c->options.sync_interval_ms,
+                            .sync_interval_ms = cluster_node_interval(c, n),
+                            .lease_at_least_ms = c->granting ? c->grant_ms : 0,
                             .time_ms = clock_real_ms()};
     // Without an inventory of this instance the agent's own records rule: it gets its set once it
     // has said what it holds.
@@ -151,6 +196,10 @@ int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_pos
         }
     } else {
         a.position = *applied;
+    }
+    if (answer_leases(n, known, &a) < 0) {
+        sync_answer_reset(&a);
+        return -ENOMEM;
     }
     *ret = a;
     return 0;

@@ -104,7 +104,7 @@ struct attempt_spec *attempt_build(struct cluster *c, const struct task *t)
     s->stop_signal = k->stop_signal;
     s->grace_ms = k->grace_ms;
     s->timeout_ms = k->timeout_ms;
-    s->lease_ms = c->options.lease_ms;
+    s->lease_ms = t->lease_ms;
     s->log_limit = c->options.log_limit;
     if (!s->job || !s->job_name || !s->user || !s->component || (k->image && !s->image) ||
         copy_command(s, k->command) < 0 || copy_mounts(s, k) < 0 || copy_grants(s, t) < 0 ||

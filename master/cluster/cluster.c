@@ -274,11 +274,9 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
     static const struct {
         const char *prefix;
         int (*load)(struct cluster *c, const json_t *j, struct err *e);
-    } kinds[] = {{"node:", node_from_record},
-                 {"job:", job_from_record},
-                 {"user:", user_from_record},
-                 {"task:", NULL},
-                 {"usage:", scheduler_usage_from_record}};
+    } kinds[] = {{"node:", node_from_record},        {"job:", job_from_record},
+                 {"user:", user_from_record},        {"task:", NULL},
+                 {"lease_grant", grant_from_record}, {"usage:", scheduler_usage_from_record}};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (strncmp(key, kinds[i].prefix, strlen(kinds[i].prefix)) != 0)

@@ -75,8 +75,23 @@ int cluster_node_join(struct cluster *c, const char *name, const char *key_finge
 // `held_gone`: see api/agents.c.
 int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg,
                          struct err *e) WARN_UNUSED;
-// It spoke while the store can take nothing in: it lives, and nothing else of its message counts.
+// It spoke while the store can take nothing in: it lives, and as the answer renews its leases, that
+// counts; nothing else of its message does.
 void cluster_node_heard(struct node *n, const char *instance);
+// How long its syncs are held, ms: the cluster's interval, or less for what it runs.
+int64_t cluster_node_interval(const struct cluster *c, const struct node *n);
+// An operator's word that the machine is off: its tasks are lost at once, whatever their
+// on_node_lost says and however many nodes are missing. -EBUSY while it answers.
+int cluster_node_off(struct cluster *c, struct node *n, const char *user,
+                     struct err *e) WARN_UNUSED;
+// Why nothing is moved although nodes are silent (more than half are); "" = nothing holds it.
+const char *cluster_moves_held(const struct cluster *c);
+// Least on_node_lost.after that this cluster can keep, ms.
+int64_t cluster_lease_min(const struct cluster *c);
+// A planned stop (ms 0: nothing to grant): from now on answers grant leases of at least `ms` once
+// the record, part of the next batch, is durable (cluster_grant_durable).
+void cluster_grant(struct cluster *c, int64_t ms);
+void cluster_grant_durable(struct cluster *c, bool durable);
 // Its connection with the held sync is gone: another instance may take over at once.
 void cluster_node_disconnected(struct cluster *c, struct node *n);
 // Whether the attempt is in the node's assignment: only then may the node send its logs.

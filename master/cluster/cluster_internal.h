@@ -66,6 +66,9 @@ struct cluster {
     uv_timer_t liveness;
     uv_check_t after_poll; // judges after the sockets were polled
     int64_t liveness_due_ms, started_boot_ms, judge_from_ms;
+    bool granting;
+    int64_t grant_ms;              // loaded: the master before granted this when it stopped
+    char moves_held[REASON_BYTES]; // why nothing is moved although nodes are silent; "" = nothing
     int handles;
     void (*closed)(void *userdata);
     void *closed_userdata;
@@ -115,6 +118,7 @@ struct assignment *assignment_add(struct cluster *c, struct node *n, struct task
 void assignment_stop(struct cluster *c, struct node *n, struct assignment *a);
 void assignment_remove(struct cluster *c, struct node *n,
                        struct assignment *a); // becomes a tombstone
+void assignment_give_away(struct cluster *c, struct node *n, struct assignment *a);
 void assignment_drop_applied(struct node *n);
 void assignment_free_all(struct node *n);
 struct assignment *assignment_find(struct node *n, const char *attempt_id);
@@ -141,6 +145,9 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
 void task_apply_status(struct cluster *c, struct node *n, struct task *t,
                        const struct attempt_status *s);
 void task_gone(struct cluster *c, struct node *n, struct task *t, const char *reason);
+// Its node was silent for longer than the attempt's lease and a margin (liveness.c): what ran there
+// is frozen or gone for good.
+void task_lost(struct cluster *c, struct node *n, struct task *t, const char *reason);
 void task_stop(struct cluster *c, struct task *t, const char *reason);
 void task_wait_remove(struct cluster *c, struct task *t);
 void task_timers(struct cluster *c); // arms the timer for the earliest of the waiting tasks
@@ -163,5 +170,11 @@ int user_add(struct cluster *c, const struct user *from, struct err *e) WARN_UNU
 void user_free_all(struct cluster *c);
 
 // liveness.c
+// The node runs something with this lease, perhaps from before the interval was made longer.
+void node_bound_interval(const struct cluster *c, struct node *n, int64_t lease_ms);
+// The record of cluster_grant.
+int grant_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 int liveness_start(struct cluster *c);
+// One look at all nodes, as the timer's: after a poll of the sockets.
+void liveness_judge(struct cluster *c);
 void liveness_stop(struct cluster *c);

@@ -286,7 +286,7 @@ static void describe_failure(const struct job *j, char *out, size_t size)
 {
     for (int i = 0; i < j->n_tasks; i++) {
         const struct task *t = &j->tasks[i];
-        if (t->state != TASK_FAILED && t->state != TASK_UNKNOWN)
+        if (t->state != TASK_FAILED && t->state != TASK_UNKNOWN && t->state != TASK_LOST)
             continue;
         (void)snprintf(out, size, "%.64s/%d: %.160s", task_component(t)->name, t->index, t->reason);
         return;
@@ -300,7 +300,7 @@ void job_refresh(struct cluster *c, struct job *j)
     if (over(j->state))
         return;
     if (j->state != JOB_STOPPING) {
-        if (j->totals[TASK_FAILED] || j->totals[TASK_UNKNOWN]) {
+        if (j->totals[TASK_FAILED] || j->totals[TASK_UNKNOWN] || j->totals[TASK_LOST]) {
             describe_failure(j, reason, sizeof(reason));
             job_end_begin(c, j, JOB_FAILED, NULL, reason);
         } else if (j->totals[TASK_SUCCEEDED] == j->n_tasks) {

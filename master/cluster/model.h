@@ -101,6 +101,7 @@ struct task {
     struct assignment *entry;           // weak; what the node is told about it; NULL = nothing
     struct task *wait_prev, *wait_next; // in the cluster's list of late logs, or of backoffs
     bool in_backoff;
+    int64_t lease_ms; // of the latest attempt: how long it may run unheard of (on_node_lost.after)
 };
 
 struct job {
@@ -136,7 +137,8 @@ struct assignment {
     char id[ATTEMPT_ID_BYTES];
     struct task *task; // weak; NULL: a tombstone, or an attempt that its task has left behind
     enum desired_state desired;
-    bool removed;               // tombstone: dropped when the agent has applied `generation`
+    bool given_away; // its task goes on elsewhere: no lease any more; until it is known to be over
+    bool removed;    // tombstone: dropped when the agent has applied `generation`
     int64_t generation;         // when it last changed
     int64_t keep_until_boot_ms; // ended without all logs: kept until then
     bool reported;              // the agent has it in its inventory
@@ -167,9 +169,13 @@ struct node {
     uint16_t port_first, port_count, port_cursor;
     uint64_t *ports_taken; // (port_count + 63) / 64 words
     int tasks;             // attempts that hold resources
-    bool docker;           // runtime
-    uint32_t plan_slot;    // its place among the scheduler's nodes
-    bool plan_stale;       // what the scheduler keeps of it is out of date
+    int given_away;        // entries of that kind
+    bool off;              // an operator's word that the machine is off; until it is heard again
+    int64_t granted_until_boot_ms; // an earlier master let it run until then; 0 = it answered us
+    int64_t sync_cap_ms;           // a longer sync interval would break what it runs; 0 = none
+    bool docker;                   // runtime
+    uint32_t plan_slot;            // its place among the scheduler's nodes
+    bool plan_stale;               // what the scheduler keeps of it is out of date
     int64_t joined_ms;
     // live only (not stored)
     char instance[INSTANCE_BYTES]; // "" = none since this master started

@@ -23,7 +23,7 @@ static int check_instance(struct cluster *c, struct node *n, const struct sync_r
     // that ends in that moment is not, so that moment is bounded.
     int64_t now = clock_boot_ms();
     int64_t last = n->answered_boot_ms > n->seen_boot_ms ? n->answered_boot_ms : n->seen_boot_ms;
-    if (n->instance[0] && n->connected && (n->held || now - last < c->options.sync_interval_ms / 2))
+    if (n->instance[0] && n->connected && (n->held || now - last < cluster_node_interval(c, n) / 2))
         return err_set(
             e, -EBUSY,
             "another instance of node %s is alive (heard %lld ms ago): two agents share one "
@@ -155,8 +155,10 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
     if (r < 0)
         return r;
     bool newest = msg->seq > n->last_seq;
-    n->connected = true;
-    n->seen_boot_ms = clock_boot_ms();
+    cluster_node_heard(n, msg->instance);
+    // It has an assignment of this master, and so wrote the leases of that answer.
+    if (msg->applied.epoch == c->epoch)
+        n->granted_until_boot_ms = 0;
     if (newest)
         n->last_seq = msg->seq;
     // A report may be overtaken by the next sync on the other connection: each part has its own
@@ -191,8 +193,9 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
 
 void cluster_node_heard(struct node *n, const char *instance)
 {
-    if (strcmp(n->instance, instance) == 0)
-        n->seen_boot_ms = clock_boot_ms();
+    n->connected |= strcmp(n->instance, instance) == 0;
+    n->off = false;
+    n->seen_boot_ms = clock_boot_ms();
 }
 
 void cluster_node_disconnected(struct cluster *c, struct node *n)

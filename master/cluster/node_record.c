@@ -15,6 +15,7 @@ char *node_to_record(const struct node *n)
     json_put_str(j, "key", n->key_fingerprint);
     json_put_bool(j, "approved", n->approved);
     json_put_bool(j, "draining", n->draining);
+    json_put_bool(j, "lost", n->state == NODE_LOST);
     json_put_time(j, "joined_at", n->joined_ms);
     json_put(j, "labels", json_incref(n->labels));
     if (n->info)
@@ -49,7 +50,9 @@ int node_from_record(struct cluster *c, const json_t *j, struct err *e)
         r = node_take_info(c, n, info, e);
     n->engine_ready = false; // until it says so itself
     n->info_told = false;
-    n->state = n->approved ? NODE_NOT_READY : NODE_PENDING;
+    n->state = !n->approved                      ? NODE_PENDING
+               : json_opt_bool(j, "lost", false) ? NODE_LOST
+                                                 : NODE_NOT_READY;
     (void)snprintf(n->reason, sizeof(n->reason), "not heard from since the master started");
     return r;
 }

@@ -163,6 +163,8 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
     t->status = (struct attempt_status){0};
     memcpy(t->status.id, id, sizeof(id));
     t->assigned_ms = clock_real_ms();
+    int64_t after = task_component(t)->lost_after_ms;
+    t->lease_ms = after ? after : c->options.lease_ms;
     node_reserve(c, n, t);
     if (!assignment_add(c, n, t))
         log_error("cluster", "out of memory: attempt %s reaches its node late", id);
@@ -217,7 +219,8 @@ static void again(struct cluster *c, struct node *n, struct task *t,
 static void ended(struct cluster *c, struct node *n, struct task *t)
 {
     const struct job_component *k = task_component(t);
-    bool infra = t->status.cause == CAUSE_ENGINE || t->status.cause == CAUSE_NEVER_STARTED;
+    bool infra = t->status.cause == CAUSE_ENGINE || t->status.cause == CAUSE_NEVER_STARTED ||
+                 t->status.cause == CAUSE_FENCED;
     t->infra_failures = infra ? t->infra_failures + 1 : 0;
     bool left = t->status.cause == CAUSE_POLICY && refusal_note(c->nodes, t, n);
     struct restart_input in = {k->restart,
@@ -229,6 +232,7 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
                                t->refusals,
                                left,
                                t->job->state == JOB_STOPPING,
+                               k->lost_action,
                                &t->status};
     struct restart_decision d;
     restart_decide(&in, &d);
@@ -309,6 +313,23 @@ void task_gone(struct cluster *c, struct node *n, struct task *t, const char *re
     }
     if (t->entry)
         assignment_remove(c, n, t->entry);
+}
+
+void task_lost(struct cluster *c, struct node *n, struct task *t, const char *reason)
+{
+    if (t->entry)
+        assignment_give_away(c, n, t->entry);
+    if (over(t->state) || t->logs_late)
+        return;
+    t->status.state = ATTEMPT_ENDED;
+    t->status.cause = CAUSE_NODE_LOST;
+    t->status.has_exit = false;
+    t->status.logs = LOGS_INCOMPLETE;
+    t->status.ended_ms = clock_real_ms();
+    (void)snprintf(t->status.reason, sizeof(t->status.reason), "%s", reason);
+    event_emit(c, &(struct event_fields){
+                      .type = "attempt.lost", .object = "task", .task = t, .reason = reason});
+    ended(c, n, t);
 }
 
 void task_stop(struct cluster *c, struct task *t, const char *reason)

@@ -37,6 +37,7 @@ char *task_to_record(const struct task *t)
     json_put(r, "ports", ports_json(t));
     json_put_bool(r, "holds_node", t->holds_node);
     json_put_i64(r, "starts", t->starts);
+    json_put_i64(r, "lease_ms", t->lease_ms);
     json_put_time(r, "assigned_at", t->assigned_ms);
     json_put_bool(r, "logs_late", t->logs_late);
     json_put_str(r, "final_state", task_state_to_string(t->final_state));
@@ -87,6 +88,8 @@ static void relink(struct cluster *c, struct task *t, bool held, bool late)
         return;
     if (held)
         node_reserve(c, t->node, t);
+    if (held)
+        node_bound_interval(c, t->node, t->lease_ms);
     struct assignment *a = held || late ? assignment_add(c, t->node, t) : NULL;
     if (a && (t->state == TASK_STOPPING || t->job->state == JOB_STOPPING))
         a->desired = DESIRED_STOP;
@@ -116,6 +119,7 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     t->granted = (struct resources){json_opt_i64(r, "cpu", 0), json_opt_i64(r, "memory", 0),
                                     json_opt_i64(r, "gpu", 0)};
     t->gpus = (uint64_t)json_opt_i64(r, "gpus", 0);
+    t->lease_ms = json_opt_i64(r, "lease_ms", c->options.lease_ms);
     t->assigned_ms = json_opt_time(r, "assigned_at");
     t->node = cluster_node_by_id(c, json_opt_str(r, "node", ""));
     read_lists(t, r);

@@ -10,15 +10,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
 #include <time.h>
 #include <unistd.h>
 
-#define FREEZE_ROUNDS 40 // with the pauses below: about two seconds
-#define PAUSE_FIRST_NS 1000000L
-#define PAUSE_MAX_NS 64000000L
+#define FREEZE_MS 2000  // the master waits a second more (FREEZE_MARGIN_MS)
 #define RECHECK_MS 1000 // when the kernel has no watch left for us
 
 void fence_init(struct fence *f, const struct init_args *args)
@@ -93,24 +92,25 @@ void fence_drain(const struct fence *f)
         ;
 }
 
-static void pause_round(long *ns)
+static int64_t now_ms(void)
 {
-    struct timespec t = {.tv_nsec = *ns};
-    (void)nanosleep(&t, NULL);
-    if (*ns < PAUSE_MAX_NS)
-        *ns *= 2;
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 int fence_freeze(struct fence *f)
 {
-    long ns = PAUSE_FIRST_NS;
+    int64_t end = now_ms() + FREEZE_MS;
     f->by_group = cgroup_freeze(f->args, true);
     f->frozen = true;
-    for (int i = 0; i < FREEZE_ROUNDS; i++, pause_round(&ns)) {
-        if (f->by_group ? cgroup_frozen(f->args) : child_stop_all())
-            return 0;
+    // A process stops when it is scheduled next: nothing tells us, so it gets the processor.
+    while (!(f->by_group ? cgroup_frozen(f->args) : child_stop_all())) {
+        if (now_ms() > end)
+            return -ETIME;
+        (void)sched_yield();
     }
-    return -ETIME;
+    return 0;
 }
 
 void fence_thaw(struct fence *f)

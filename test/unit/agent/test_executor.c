@@ -326,7 +326,7 @@ START_TEST(leases_gate_starts)
         settle();
         ck_assert_uint_eq(fake.n_started, 0); // no answered sync yet
         int64_t sent = clock_boot_ms();
-        executor_lease(x, sent);
+        executor_lease(x, &(struct sync_answer){0}, sent);
         settle();
         ck_assert_uint_eq(fake.n_started, 1);
         attempt_run_path(&dirs, "a1", "lease", path);
@@ -335,7 +335,7 @@ START_TEST(leases_gate_starts)
         ck_assert_int_eq(deadline, sent + 60000);
         free(text);
         tell("a1", ATTEMPT_RUNNING, CAUSE_NONE);
-        executor_lease(x, sent + 5000);
+        executor_lease(x, &(struct sync_answer){0}, sent + 5000);
         ck_assert_int_eq(atomic_file_read(path, 1000, &text, &len, NULL), 0);
         ck_assert_int_eq(sscanf(text, "meadow-lease 1 a1 %31s %ld", boot, &deadline), 2);
         ck_assert_int_eq(deadline, sent + 65000);
@@ -347,11 +347,11 @@ START_TEST(old_lease_does_not_start)
     {
         engine_up();
         listed(NULL, ATTEMPT_ENDED);
-        executor_lease(x, clock_boot_ms() - 10000);
+        executor_lease(x, &(struct sync_answer){0}, clock_boot_ms() - 10000);
         assign("a1", "i1", DESIRED_RUN, 5000);
         settle();
         ck_assert_uint_eq(fake.n_started, 0);
-        executor_lease(x, clock_boot_ms());
+        executor_lease(x, &(struct sync_answer){0}, clock_boot_ms());
         settle();
         ck_assert_uint_eq(fake.n_started, 1);
     }

@@ -206,7 +206,7 @@ START_TEST(canonical)
             "\"restart\":{\"policy\":\"never\",\"max_attempts\":3,\"backoff\":\"1s\",\"max_"
             "backoff\":"
             "\"1m\",\"scope\":\"task\"},\"stop\":{\"signal\":\"SIGTERM\",\"grace\":\"10s\"},"
-            "\"finishes_job\":false}}}");
+            "\"on_node_lost\":{\"action\":\"restart\"},\"finishes_job\":false}}}");
     }
 END_TEST
 

@@ -282,8 +282,10 @@ START_TEST(not_supported_yet)
         component("num: {min: 1, max: 32}, command: x", "num", "not supported yet");
         component("constraints: {zone: a}, command: x", "constraints", "not supported yet");
         component("constraints: a, command: x", "constraints", "a mapping of node labels");
-        component("on_node_lost: {after: 60s, action: restart}, command: x", "on_node_lost",
-                  "not supported yet");
+        component("on_node_lost: {after: 60s, action: stop}, command: x", "on_node_lost.action",
+                  "expected restart, fail or wait");
+        component("on_node_lost: {after: 0}, command: x", "on_node_lost.after", "expected");
+        component("on_node_lost: 60s, command: x", "on_node_lost", "a mapping such as");
         component("resize: {mode: live}, command: x", "resize", "not supported yet");
         component("health: {}, command: x", "health", "not supported yet");
         component("restart: {policy: always, scope: job}, command: x", "restart.scope",

@@ -27,6 +27,7 @@ static const char *const request_text =
 static const char *const answer_text =
     "{\"protocol\":1,\"epoch\":1,\"commit\":80,\"acked\":3,\"sync_interval_ms\":2000,"
     "\"time_ms\":1700000000000,\"want_inventory\":true,\"want_node\":true,"
+    "\"lease_at_least_ms\":600000,\"leases_except\":[\"a7\",\"a8\"],"
     "\"assignment\":{\"full\":false,\"base\":{\"epoch\":1,\"generation\":5},"
     "\"position\":{\"epoch\":1,\"generation\":6},\"entries\":[{\"desired\":\"run\",\"spec\":" SPEC(
         "a1") "},{\"desired\":\"stop\",\"spec\":" SPEC("a2") "}],\"removed\":[\"a0\"]}}";
@@ -66,6 +67,10 @@ START_TEST(answer_round_trip)
         ck_assert_int_eq(a.n_entries, 2);
         ck_assert(a.entries[1].desired == DESIRED_STOP);
         ck_assert_str_eq(a.removed[0], "a0");
+        ck_assert(a.lease_scope == LEASES_EXCEPT);
+        ck_assert_uint_eq(a.n_leases, 2);
+        ck_assert_str_eq(a.leases[1], "a8");
+        ck_assert_int_eq(a.lease_at_least_ms, 600000);
         cleanup_json json_t *back = sync_answer_to_json(&a);
         ck_assert(json_equal(back, j));
         sync_answer_reset(&a);
