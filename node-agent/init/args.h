@@ -14,6 +14,7 @@ struct init_args {
     const char *chdir;                     // working directory of the command, or NULL
     const char *cgroups[INIT_CGROUPS_MAX]; // folders the command is put into
     int cgroup_fds[INIT_CGROUPS_MAX];      // their cgroup.procs, opened by cgroup_open
+    int freezer_fds[INIT_CGROUPS_MAX];     // their freezer's switch, -1 = has none; likewise
     size_t n_cgroups;
     int stop_signal;
     int64_t grace_ms;

@@ -30,6 +30,9 @@ int cgroup_open(struct init_args *a)
         a->cgroup_fds[i] = open_in(a->cgroups[i], "cgroup.procs", O_WRONLY);
         if (a->cgroup_fds[i] < 0)
             return -1;
+        a->freezer_fds[i] = open_in(a->cgroups[i], "cgroup.freeze", O_WRONLY);
+        if (a->freezer_fds[i] < 0)
+            a->freezer_fds[i] = open_in(a->cgroups[i], "freezer.state", O_WRONLY);
     }
     return 0;
 }
@@ -68,13 +71,10 @@ void cgroup_kill(const struct init_args *a)
         kill_each(a->cgroups[0]);
 }
 
-static bool put(const char *dir, const char *leaf, const char *text)
+// One write serves both kinds: each takes its own word and refuses the other's.
+static bool put(int fd, const char *v2, const char *v1)
 {
-    int fd = open_in(dir, leaf, O_WRONLY);
-    bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-    if (fd >= 0)
-        (void)close(fd);
-    return done;
+    return fd >= 0 && (pwrite(fd, v2, strlen(v2), 0) > 0 || pwrite(fd, v1, strlen(v1), 0) > 0);
 }
 
 // The command runs outside when the group was not ours to fill.
@@ -88,10 +88,8 @@ static bool has_members(const char *dir)
 bool cgroup_freeze(const struct init_args *a, bool freeze)
 {
     for (size_t i = 0; i < a->n_cgroups; i++)
-        if (freeze && !has_members(a->cgroups[i]))
-            continue;
-        else if (put(a->cgroups[i], "cgroup.freeze", freeze ? "1" : "0") ||
-                 put(a->cgroups[i], "freezer.state", freeze ? "FROZEN" : "THAWED"))
+        if ((!freeze || has_members(a->cgroups[i])) &&
+            put(a->freezer_fds[i], freeze ? "1" : "0", freeze ? "FROZEN" : "THAWED"))
             return true;
     return false;
 }
