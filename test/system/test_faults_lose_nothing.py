@@ -3,6 +3,7 @@
 attempts of a task ever overlap, adopted tasks keep their attempt."""
 
 import http.client
+import os
 import random
 import signal
 import socket
@@ -103,8 +104,6 @@ def test_tasks_outlive_the_agent_and_keep_their_attempt(make_cluster):
 def test_tasks_that_end_while_the_agent_is_away_are_told_right(make_cluster):
     cluster = make_cluster(1, cpu=4)
     fifo = cluster.dir / "gate"
-    import os
-
     os.mkfifo(fifo)
     good = cluster.submit(job(f"echo up; read x < {fifo}; echo end; exit 0", name="good"))
     bad = cluster.submit(job(f"echo up; read x < {fifo}; echo end; exit 9", name="bad"))
@@ -143,15 +142,15 @@ def test_master_and_redis_killed_together_keep_everything(make_cluster):
 
 def test_meadow_init_killed_takes_its_task_with_it(make_cluster):
     cluster = make_cluster(1, cpu=4)
+    told = cluster.dir / "data" / "pid"
+    os.mkfifo(told)
     j = cluster.submit(job("echo $$ > $MEADOW_DATA/pid; sleep 600", name="init-dies"))
+    pid = int(told.read_text())
     cluster.wait_task(j, "running")
     lock = next((cluster.dir / "agent-1" / "attempts").glob("*/out/init.lock"))
-    import os
-
     os.kill(int(lock.read_text().split()[0]), signal.SIGKILL)
     done = cluster.wait(j)
     assert done["state"] == "failed" and done["tasks"][0]["state"] == "unknown" and done["tasks"][0]["exit_code"] is None, done
-    pid = int((cluster.dir / "data" / "pid").read_text())
     assert not os.path.exists(f"/proc/{pid}") or open(f"/proc/{pid}/stat").read().split()[2] == "Z"
 
 
