@@ -468,11 +468,19 @@ static void on_server_closed(void *userdata)
     close_commit(userdata);
 }
 
-// What was accepted is durable before the last connection goes.
+static void on_last_line(int result, void *userdata)
+{
+    (void)result;
+    close_listeners(userdata);
+}
+
+// What was accepted is durable, and on record, before the last connection goes.
 static void on_last_batch(int result, void *userdata)
 {
-    cluster_grant_durable(((struct master *)userdata)->cluster, result == 0);
-    close_listeners(userdata);
+    struct master *m = userdata;
+    cluster_grant_durable(m->cluster, result == 0);
+    if (audit_synced(m->api.audit) || audit_then(m->api.audit, on_last_line, m) < 0)
+        close_listeners(m);
 }
 
 static void close_listeners(struct master *m)

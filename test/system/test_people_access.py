@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lets people in, and what is on record: tokens that end at once, the admin socket, the audit, login."""
 
+import functools
 import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import threading
@@ -251,6 +253,23 @@ def test_audit_survives_kill_and_holds_what_was_acknowledged(make_cluster):
     assert {j["id"] for j in jobs} <= objects
     numbers = [e["n"] for e in entries]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+@pytest.mark.skipif(not shutil.which("redis-cli"), reason="needs redis-cli")
+def test_a_store_without_users_gets_them_from_its_tokens(make_cluster):
+    c = make_cluster(nodes=1)
+    assert c.api("POST", "/v1/tokens", {"user": "ann", "role": "operator"}).status == 201
+    ann = c.api("POST", "/v1/tokens", {"user": "ann", "role": "user"}).json["token"]
+    c.kill("master")
+    redis = ["redis-cli", "-s", str(c.dir / "run" / "redis.sock")]
+    run = functools.partial(subprocess.run, capture_output=True, text=True, timeout=30, check=True)
+    keys = run([*redis, "--raw", "keys", "meadow:*:user:*"]).stdout.split()
+    assert len(keys) == 2
+    run([*redis, "del", *keys])
+    c.up()
+    assert c.get("/v1/whoami")["role"] == "admin"
+    assert c.get("/v1/whoami", token=ann)["role"] == "user"
+    assert {u["name"]: u["role"] for u in c.get("/v1/users")["items"]}["ann"] == "operator"
 
 
 def test_no_secret_is_written_anywhere(people):
