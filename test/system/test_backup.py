@@ -63,7 +63,7 @@ def test_restored_master_goes_on(make_cluster, tmp_path):
 
     lose_master(cluster)
     restore(cluster, archive)
-    start_master(cluster, tmp_path, "lease: 2s\n")
+    start_master(cluster, tmp_path, "sync_interval: 200ms\nlease: 6s\nstop_lease: 6s\n")
     assert cluster.get("/v1/cluster", token=token)["id"] == cluster_id
     assert any("restored from a backup" in w for w in cluster.get("/v1/cluster")["warnings"])
     assert cluster.get(f"/v1/jobs/{over}")["state"] == "succeeded"
