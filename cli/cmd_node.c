@@ -84,8 +84,10 @@ static void print_hardware(const json_t *node)
 {
     cleanup_strbuf struct strbuf b = {0};
     cleanup_json json_t *more = cli_need(json_object());
-    static const char *const keys[] = {"id",        "approved", "labels", "agent_version",
-                                       "joined_at", "hardware", "usage"};
+    static const char *const keys[] = {
+        "id",          "approved",      "labels",    "agent_version",
+        "certificate", "clock_skew_ms", "joined_at", "replaceable_until",
+        "hardware",    "usage"};
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         json_t *v = json_object_get(node, keys[i]);

@@ -97,6 +97,7 @@ static const struct option_spec key_rotate_options[] = {
 static const struct option_spec join_options[] = {
     {"uses", 0, "U", "how many machines may use it (default 10)"},
     {"ttl", 0, "D", "how long it is good (default 1h)"},
+    {"approved", 0, NULL, "the machines get work at once, without `meadow node approve`"},
     {0},
 };
 static const struct option_spec restore_options[] = {
@@ -117,12 +118,15 @@ const struct command command_table[] = {
     {"node", "show", "NODE", "one node, with its hardware", NULL, 1, 1, cmd_node_show},
     {"node", "join-command", "", "the line that makes a machine a node", join_options, 0, 0,
      cmd_node_join_command},
-    {"node", "approve", "NODE", "", NULL, 0, -1, NULL},
-    {"node", "replace", "NODE", "", NULL, 0, -1, NULL},
+    {"node", "approve", "NODE", "let a machine that has joined get work", NULL, 1, -1,
+     cmd_node_approve},
+    {"node", "replace", "NODE", "let a re-installed machine take the name, within an hour", NULL, 1,
+     1, cmd_node_replace},
     {"node", "drain", "NODE", "give it no new work", drain_options, 1, 1, cmd_node_drain},
     {"node", "resume", "NODE", "give it work again", NULL, 1, 1, cmd_node_resume},
-    {"node", "remove", "NODE", "", NULL, 0, -1, NULL},
-    {"node", "label", "NODE K=V", "", NULL, 0, -1, NULL},
+    {"node", "remove", "NODE", "stop its work and revoke its certificate", NULL, 1, -1,
+     cmd_node_remove},
+    {"node", "label", "NODE K=V", "set labels; K- takes one away", NULL, 2, -1, cmd_node_label},
     {"node", "usage", "NODE", "", NULL, 0, -1, NULL},
 
     {"job", "start", "FILE", "submit a job file (- is standard input)", job_start_options, 1, 1,

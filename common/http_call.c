@@ -169,9 +169,10 @@ static bool set_headers(struct http_call *call, const char *const *headers)
     return ok;
 }
 
+// Copied: http_client_set_certs may replace it while this call is under way.
 static void set_pem(CURL *easy, CURLoption option, char *pem)
 {
-    struct curl_blob blob = {.data = pem, .len = pem ? strlen(pem) : 0, .flags = CURL_BLOB_NOCOPY};
+    struct curl_blob blob = {.data = pem, .len = pem ? strlen(pem) : 0, .flags = CURL_BLOB_COPY};
     if (pem)
         (void)curl_easy_setopt(easy, option, &blob);
 }

@@ -270,6 +270,25 @@ int http_client_new(const struct http_client_options *o, struct http_client **re
     return 0;
 }
 
+int http_client_set_certs(struct http_client *c, const char *ca_pem, const char *cert_pem,
+                          struct err *e)
+{
+    char *ca = NULL, *cert = NULL;
+    if (!copy_text(ca_pem, &ca) || !copy_text(cert_pem, &cert)) {
+        free(ca);
+        return err_set(e, -ENOMEM, "out of memory");
+    }
+    if (ca) {
+        free(c->ca_pem);
+        c->ca_pem = ca;
+    }
+    if (cert) {
+        free(c->cert_pem);
+        c->cert_pem = cert;
+    }
+    return 0;
+}
+
 // Runs in the loop's closing phase: libcurl is not on the stack.
 static void on_timer_closed(uv_handle_t *h)
 {

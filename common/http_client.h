@@ -28,6 +28,10 @@ struct http_client_options {
 // Copies the options. Owned by the caller, ended by http_client_close.
 int http_client_new(const struct http_client_options *options, struct http_client **ret,
                     struct err *e) WARN_UNUSED;
+// Calls from now on use these (copied; NULL = as before): new connections are made for them, calls
+// under way end on theirs.
+int http_client_set_certs(struct http_client *c, const char *ca_pem, const char *cert_pem,
+                          struct err *e) WARN_UNUSED;
 // Cancels calls under way (each completes with -ECANCELED before this returns) and frees later from
 // the loop; `closed` may be NULL.
 void http_client_close(struct http_client *c, void (*closed)(void *userdata), void *userdata);

@@ -20,14 +20,15 @@ struct http_server;
 struct http_request;
 
 struct http_peer {
-    bool local;           // came through the unix socket
-    uid_t uid;            // local only
-    gid_t gid;            // local only: primary group
-    pid_t pid;            // local only
-    char address[64];     // TCP only: "192.0.2.1" or "2001:db8::1"
-    bool has_cert;        // TLS client certificate verified against our CA
-    char cert_cn[128];    // its subject CN: a node id
-    char cert_sha256[65]; // lower-case hex of the DER; "" without one
+    bool local;            // came through the unix socket
+    uid_t uid;             // local only
+    gid_t gid;             // local only: primary group
+    pid_t pid;             // local only
+    char address[64];      // TCP only: "192.0.2.1" or "2001:db8::1"
+    bool has_cert;         // TLS client certificate verified against our CA
+    char cert_cn[128];     // its subject CN: a node id
+    char cert_sha256[65];  // lower-case hex of the DER; "" without one
+    int64_t cert_until_ms; // end of its validity; may be over: whoever relies on it compares
 };
 
 struct http_handlers {
@@ -93,8 +94,9 @@ struct tls_server_options {
     const char *cert_pem; // server certificate chain
     const char *key_pem;
     const char *ca_pem; // clients' certificates are asked for (optional) and verified against it
+    bool allow_tls12;   // else 1.3 only
 };
-// Listens with TLS 1.3 on address:port ("0.0.0.0", "::", port 0 = any free one; the port taken is
+// Listens with TLS on address:port ("0.0.0.0", "::", port 0 = any free one; the port taken is
 // returned).
 int http_server_listen_tls(struct http_server *s, const char *address, uint16_t port,
                            const struct tls_server_options *tls, uint16_t *ret_port,

@@ -16,9 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DAY_S 86400L
-#define SKEW_S 300L // clocks of new machines are off by a little
-
 static void key_free(EVP_PKEY **k)
 {
     EVP_PKEY_free(*k);
@@ -129,12 +126,12 @@ static bool set_name(X509_NAME *name, const char *cn)
 }
 
 // Everything but extensions, issuer and signature.
-static X509 *cert_begin(EVP_PKEY *key, const char *cn, int days)
+static X509 *cert_begin(EVP_PKEY *key, const char *cn, int64_t life_s)
 {
     X509 *cert = X509_new();
     if (cert && X509_set_version(cert, X509_VERSION_3) == 1 && set_serial(cert) &&
-        X509_gmtime_adj(X509_getm_notBefore(cert), -SKEW_S) &&
-        X509_gmtime_adj(X509_getm_notAfter(cert), days * DAY_S) &&
+        X509_gmtime_adj(X509_getm_notBefore(cert), -PKI_SKEW_S) &&
+        X509_gmtime_adj(X509_getm_notAfter(cert), life_s) &&
         set_name(X509_get_subject_name(cert), cn) && X509_set_pubkey(cert, key) == 1)
         return cert;
     X509_free(cert);
@@ -153,7 +150,7 @@ static int cert_finish(X509 *cert, X509 *issuer, EVP_PKEY *issuer_key, char **re
     return take_pem(bio, ret_pem, e);
 }
 
-int pki_ca_new(const char *key_pem, const char *cluster_id, int days, char **ret_cert_pem,
+int pki_ca_new(const char *key_pem, const char *cluster_id, int64_t life_s, char **ret_cert_pem,
                struct err *e)
 {
     char cn[64];
@@ -161,7 +158,7 @@ int pki_ca_new(const char *key_pem, const char *cluster_id, int days, char **ret
     if (!key)
         return fail(e, -EINVAL, "CA key");
     (void)snprintf(cn, sizeof(cn), "meadow cluster %.32s", cluster_id);
-    cleanup_cert X509 *cert = cert_begin(key, cn, days);
+    cleanup_cert X509 *cert = cert_begin(key, cn, life_s);
     if (!cert || !add_extension(cert, cert, NID_basic_constraints, "critical,CA:TRUE,pathlen:0") ||
         !add_extension(cert, cert, NID_key_usage, "critical,keyCertSign,cRLSign"))
         return fail(e, -EIO, "making the CA");
@@ -197,14 +194,14 @@ static bool add_names(X509 *cert, const char *const *names)
 }
 
 int pki_server_cert(const char *ca_cert_pem, const char *ca_key_pem, const char *key_pem,
-                    const char *const *names, int days, char **ret_cert_pem, struct err *e)
+                    const char *const *names, int64_t life_s, char **ret_cert_pem, struct err *e)
 {
     cleanup_cert X509 *ca = read_cert(ca_cert_pem);
     cleanup_key EVP_PKEY *ca_key = read_key(ca_key_pem);
     cleanup_key EVP_PKEY *key = read_key(key_pem);
     if (!ca || !ca_key || !key || X509_check_private_key(ca, ca_key) != 1)
         return fail(e, -EINVAL, "CA certificate, CA key or server key");
-    cleanup_cert X509 *cert = cert_begin(key, "meadow-master", days);
+    cleanup_cert X509 *cert = cert_begin(key, "meadow-master", life_s);
     if (!cert || !add_extension(cert, ca, NID_basic_constraints, "critical,CA:FALSE") ||
         !add_extension(cert, ca, NID_key_usage, "critical,digitalSignature") ||
         !add_extension(cert, ca, NID_ext_key_usage, "serverAuth") || !add_names(cert, names))
@@ -240,7 +237,7 @@ static int request_key(const char *csr_pem, EVP_PKEY **ret, struct err *e)
 }
 
 int pki_node_cert(const char *ca_cert_pem, const char *ca_key_pem, const char *csr_pem,
-                  const char *node_id, int days, char **ret_cert_pem, struct err *e)
+                  const char *node_id, int64_t life_s, char **ret_cert_pem, struct err *e)
 {
     cleanup_cert X509 *ca = read_cert(ca_cert_pem);
     cleanup_key EVP_PKEY *ca_key = read_key(ca_key_pem);
@@ -250,7 +247,7 @@ int pki_node_cert(const char *ca_cert_pem, const char *ca_key_pem, const char *c
     int r = request_key(csr_pem, &key, e);
     if (r < 0)
         return r;
-    cleanup_cert X509 *cert = cert_begin(key, node_id, days);
+    cleanup_cert X509 *cert = cert_begin(key, node_id, life_s);
     if (!cert || !add_extension(cert, ca, NID_basic_constraints, "critical,CA:FALSE") ||
         !add_extension(cert, ca, NID_key_usage, "critical,digitalSignature") ||
         !add_extension(cert, ca, NID_ext_key_usage, "clientAuth"))
@@ -282,9 +279,24 @@ int pki_sha256_hex(const void *data, unsigned long len, char ret_hex[65])
 int pki_cert_fingerprint(const char *cert_pem, char ret_hex[65], struct err *e)
 {
     unsigned char md[EVP_MAX_MD_SIZE];
-    cleanup_cert X509 *cert = read_cert(cert_pem);
-    if (!cert || X509_digest(cert, EVP_sha256(), md, NULL) != 1)
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    cleanup_bio BIO *bio = BIO_new_mem_buf(cert_pem, -1);
+    bool ok = ctx && bio && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
+    size_t n = 0;
+    X509 *cert;
+    while (ok && (cert = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
+        unsigned char *der = NULL;
+        int len = i2d_X509(cert, &der);
+        ok = len > 0 && EVP_DigestUpdate(ctx, der, (size_t)len) == 1;
+        OPENSSL_free(der);
+        X509_free(cert);
+        n++;
+    }
+    ok = ok && n > 0 && EVP_DigestFinal_ex(ctx, md, NULL) == 1;
+    EVP_MD_CTX_free(ctx);
+    if (!ok)
         return fail(e, -EPROTO, "not a certificate");
+    ERR_clear_error(); // the end of the PEM text
     to_hex(md, ret_hex);
     return 0;
 }
@@ -303,16 +315,28 @@ int pki_csr_key_fingerprint(const char *csr_pem, char ret_hex[65], struct err *e
     return r;
 }
 
-int pki_cert_not_after_ms(const char *cert_pem, int64_t *ret_ms, struct err *e)
+static int time_ms(const ASN1_TIME *time, int64_t *ret_ms)
 {
     int days = 0, seconds = 0;
-    cleanup_cert X509 *cert = read_cert(cert_pem);
     ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
-    bool ok =
-        cert && epoch && ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(cert)) == 1;
+    bool ok = epoch && ASN1_TIME_diff(&days, &seconds, epoch, time) == 1;
     ASN1_TIME_free(epoch);
-    if (!ok)
-        return fail(e, -EPROTO, "not a certificate");
-    *ret_ms = ((int64_t)days * DAY_S + seconds) * 1000;
-    return 0;
+    *ret_ms = ((int64_t)days * PKI_DAY_S + seconds) * 1000;
+    return ok ? 0 : -EPROTO;
+}
+
+int pki_cert_not_before_ms(const char *cert_pem, int64_t *ret_ms, struct err *e)
+{
+    cleanup_cert X509 *cert = read_cert(cert_pem);
+    return cert && time_ms(X509_get0_notBefore(cert), ret_ms) == 0
+               ? 0
+               : fail(e, -EPROTO, "not a certificate");
+}
+
+int pki_cert_not_after_ms(const char *cert_pem, int64_t *ret_ms, struct err *e)
+{
+    cleanup_cert X509 *cert = read_cert(cert_pem);
+    return cert && time_ms(X509_get0_notAfter(cert), ret_ms) == 0
+               ? 0
+               : fail(e, -EPROTO, "not a certificate");
 }

@@ -73,13 +73,34 @@ static int choose_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
     return SSL_TLSEXT_ERR_OK;
 }
 
+// A client certificate that is over is let through the handshake: it may still be renewed, and
+// nothing else; http_peer.cert_until_ms tells. Everything else must be right.
+static int accept_expired(int ok, X509_STORE_CTX *store)
+{
+    return ok || (X509_STORE_CTX_get_error(store) == X509_V_ERR_CERT_HAS_EXPIRED &&
+                  X509_STORE_CTX_get_error_depth(store) == 0);
+}
+
+static int64_t until_ms(const X509 *cert)
+{
+    int days = 0, seconds = 0;
+    ASN1_TIME *epoch = ASN1_TIME_set(NULL, 0);
+    bool ok = epoch && ASN1_TIME_diff(&days, &seconds, epoch, X509_get0_notAfter(cert)) == 1;
+    ASN1_TIME_free(epoch);
+    return ok ? ((int64_t)days * 86400 + seconds) * 1000 : 0;
+}
+
 int tls_context_new(const struct tls_server_options *o, SSL_CTX **ret, struct err *e)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     if (!ctx)
         return fail(e, ctx, "out of memory");
-    if (SSL_CTX_set_min_proto_version(ctx, TLS1_3_VERSION) != 1)
-        return fail(e, ctx, "TLS 1.3");
+    if (SSL_CTX_set_min_proto_version(ctx, o->allow_tls12 ? TLS1_2_VERSION : TLS1_3_VERSION) != 1)
+        return fail(e, ctx, "TLS version");
+    if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20") != 1) // of 1.2
+        return fail(e, ctx, "TLS 1.2 ciphers");
+    // No renegotiation: a certificate that was checked stays the connection's.
+    (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION);
     if (!use_cert(ctx, o->cert_pem))
         return fail(e, ctx, "server certificate");
     if (!use_key(ctx, o->key_pem))
@@ -87,7 +108,7 @@ int tls_context_new(const struct tls_server_options *o, SSL_CTX **ret, struct er
     if (o->ca_pem) {
         if (!use_ca(ctx, o->ca_pem))
             return fail(e, ctx, "CA certificate");
-        SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+        SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, accept_expired);
     }
     (void)SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_OFF);
     (void)SSL_CTX_set_num_tickets(ctx, 0);
@@ -104,7 +125,9 @@ void tls_context_peer(SSL *ssl, struct http_peer *peer)
     X509 *cert = SSL_get1_peer_certificate(ssl);
     if (!cert)
         return;
-    peer->has_cert = SSL_get_verify_result(ssl) == X509_V_OK;
+    long verified = SSL_get_verify_result(ssl);
+    peer->has_cert = verified == X509_V_OK || verified == X509_V_ERR_CERT_HAS_EXPIRED;
+    peer->cert_until_ms = until_ms(cert);
     if (X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, peer->cert_cn,
                                   sizeof(peer->cert_cn)) < 0)
         peer->cert_cn[0] = '\0';

@@ -7,7 +7,9 @@
 #include "common/log.h"
 
 #include <stddef.h>
+#include <string.h>
 
+#define CERT_MAX_MS INT64_C(315360000000) // ten years, as the CA's
 #define AT(member) offsetof(struct master_config, member)
 
 static const struct config_field fields[] = {
@@ -20,6 +22,13 @@ static const struct config_field fields[] = {
     {"socket_group", CONFIG_STRING, AT(socket_group), NULL, 0, 0, false},
     {"advertise", CONFIG_STRING, AT(advertise), NULL, 0, 0, false},
     {"names", CONFIG_STRING_LIST, AT(names), NULL, 0, 0, false},
+    {"tls.cert", CONFIG_STRING, AT(tls_cert), NULL, 0, 0, false},
+    {"tls.key", CONFIG_STRING, AT(tls_key), NULL, 0, 0, false},
+    {"tls.ca", CONFIG_STRING, AT(tls_ca), NULL, 0, 0, false},
+    {"tls.min_version", CONFIG_STRING, AT(tls_min_version), "1.3", 0, 0, false},
+    {"certificates.node", CONFIG_DURATION_MS, AT(node_cert_ms), "90d", 3000, CERT_MAX_MS, false},
+    {"certificates.server", CONFIG_DURATION_MS, AT(server_cert_ms), "90d", 3000, CERT_MAX_MS,
+     false},
     {"pid_file", CONFIG_STRING, AT(pid_file), NULL, 0, 0, false},
     {"redis_server", CONFIG_STRING, AT(redis_server), NULL, 0, 0, false},
     {"redis_pid_file", CONFIG_STRING, AT(redis_pid_file), NULL, 0, 0, false},
@@ -60,6 +69,22 @@ static const struct config_field fields[] = {
     {"log_level", CONFIG_STRING, AT(log_level), "info", 0, 0, true},
 };
 
+static int check_tls(const struct master_config *c, struct err *e)
+{
+    if (strcmp(c->tls_min_version, "1.3") != 0 && strcmp(c->tls_min_version, "1.2") != 0)
+        return err_set(e, -EINVAL, "tls.min_version: expected \"1.3\" or \"1.2\", found \"%.40s\"",
+                       c->tls_min_version);
+    if (!c->tls_cert != !c->tls_key)
+        return err_set(e, -EINVAL, "tls.%s: needed with tls.%s", c->tls_cert ? "key" : "cert",
+                       c->tls_cert ? "cert" : "key");
+    if (c->tls_cert && !c->tls_ca)
+        return err_set(
+            e, -EINVAL,
+            "tls.ca: needed with tls.cert: agents and commands trust the cluster's CA and "
+            "what stands in that file, nothing else");
+    return 0;
+}
+
 int master_config_load(const char *path, struct master_config *ret, struct err *e)
 {
     enum log_level level;
@@ -67,6 +92,11 @@ int master_config_load(const char *path, struct master_config *ret, struct err *
     int r = config_load(path, fields, ARRAY_SIZE(fields), &c, e);
     if (r < 0)
         return r;
+    r = check_tls(&c, e);
+    if (r < 0) {
+        master_config_free(&c);
+        return r;
+    }
     if (log_level_from_string(c.log_level, &level) < 0) {
         r = err_set(e, -EINVAL, "log_level: expected error, warn, info or debug, found \"%.40s\"",
                     c.log_level);

@@ -28,7 +28,11 @@ struct master_config {
     int64_t listen_port;
     char *socket_group; // group of the admin socket; NULL = unchanged
     char *advertise;    // host that others use to reach the API; NULL = listen address or host name
-    char **names;       // further names and addresses of the server certificate
+    char *tls_cert, *tls_key; // files: a certificate brought along; NULL = one of the cluster's CA
+    char *tls_ca;             // file: what clients trust besides the cluster's CA; NULL = nothing
+    char *tls_min_version;    // "1.3" or "1.2"
+    int64_t node_cert_ms, server_cert_ms; // life of the certificates that are made here
+    char **names;                         // further names and addresses of the server certificate
     char *pid_file;
     char *redis_server;
     char *redis_pid_file;

@@ -11,8 +11,7 @@
 #include <string.h>
 
 #define FILE_LIMIT 65536
-#define CA_DAYS 3650
-#define SERVER_DAYS 365
+#define CA_LIFE_S (3650 * PKI_DAY_S)
 
 struct files {
     char folder[256], id[300], ca_cert[300], ca_key[300], server_key[300];
@@ -45,7 +44,7 @@ static int create(const struct files *f, struct err *e)
     if (r == 0)
         r = pki_key_new(&server_key, e);
     if (r == 0)
-        r = pki_ca_new(ca_key, id, CA_DAYS, &ca_cert, e);
+        r = pki_ca_new(ca_key, id, CA_LIFE_S, &ca_cert, e);
     if (r == 0)
         r = write_text(f->ca_key, ca_key, 0600, e);
     if (r == 0)
@@ -76,8 +75,7 @@ static int load(const struct files *f, struct identity *i, struct err *e)
                         : r;
 }
 
-int identity_open(const char *data_dir, const char *const *names, struct identity *ret,
-                  struct err *e)
+int identity_open(const char *data_dir, struct identity *ret, struct err *e)
 {
     struct files f;
     struct identity i = {0};
@@ -88,9 +86,6 @@ int identity_open(const char *data_dir, const char *const *names, struct identit
         if (r == 0)
             r = load(&f, &i, e);
     }
-    if (r == 0)
-        r = pki_server_cert(i.ca_cert, i.ca_key, i.server_key, names, SERVER_DAYS, &i.server_cert,
-                            e);
     if (r < 0) {
         identity_free(&i);
         return r;
@@ -103,7 +98,6 @@ void identity_free(struct identity *i)
 {
     free(i->ca_cert);
     free(i->ca_key);
-    free(i->server_cert);
     free(i->server_key);
     *i = (struct identity){0};
 }

@@ -9,12 +9,10 @@
 struct identity {
     char id[ID_BYTES]; // 'c' + 12
     char *ca_cert, *ca_key;
-    char *server_cert, *server_key; // PEM
+    char *server_key; // PEM; its certificate: server_cert.h
 };
 
-// Loads it, or makes it durably when there is none. The server certificate is issued anew at each
-// start for `names` (NULL-terminated). A half-written identity is an error that names the file;
-// nothing is replaced.
-int identity_open(const char *data_dir, const char *const *names, struct identity *ret,
-                  struct err *e) WARN_UNUSED;
+// Loads it, or makes it durably when there is none. A half-written identity is an error that names
+// the file; nothing is replaced.
+int identity_open(const char *data_dir, struct identity *ret, struct err *e) WARN_UNUSED;
 void identity_free(struct identity *i);

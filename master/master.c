@@ -22,6 +22,7 @@
 #include "master/front.h"
 #include "master/identity.h"
 #include "master/logs/log_store.h"
+#include "master/server_cert.h"
 
 #include <grp.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct master {
     struct daemon *daemon;
     int lock;
     struct identity identity;
+    struct server_cert *cert;
     struct store *store;
     struct commit *commit;
     struct cluster *cluster;
@@ -57,62 +59,6 @@ static void fail(struct master *m, int code, const char *what, const struct err 
     log_error("master", "%s: %s", what, e->text);
     m->result = code;
     master_stop(m);
-}
-
-// --- names of the server certificate ---
-
-#define NAMES_MAX 64
-
-struct names {
-    char *items[NAMES_MAX + 1];
-    size_t n;
-};
-
-static void names_add(struct names *x, const char *name)
-{
-    for (size_t i = 0; i < x->n; i++)
-        if (strcmp(x->items[i], name) == 0)
-            return;
-    if (x->n < NAMES_MAX && name[0] && (x->items[x->n] = strdup(name)))
-        x->n++;
-}
-
-static void names_collect(const struct master_config *c, struct names *x)
-{
-    char text[256];
-    uv_interface_address_t *addresses = NULL;
-    int count = 0;
-    names_add(x, "localhost");
-    names_add(x, "127.0.0.1");
-    names_add(x, "::1");
-    if (gethostname(text, sizeof(text)) == 0)
-        names_add(x, text);
-    if (c->advertise)
-        names_add(x, c->advertise);
-    if (strcmp(c->listen_address, "0.0.0.0") != 0 && strcmp(c->listen_address, "::") != 0)
-        names_add(x, c->listen_address);
-    for (char **more = c->names; more && *more; more++)
-        names_add(x, *more);
-    if (uv_interface_addresses(&addresses, &count) < 0)
-        return;
-    for (int i = 0; i < count; i++) {
-        int r = addresses[i].address.address4.sin_family == AF_INET6
-                    ? uv_ip6_name(&addresses[i].address.address6, text, sizeof(text))
-                    : uv_ip4_name(&addresses[i].address.address4, text, sizeof(text));
-        if (r == 0)
-            names_add(x, text);
-    }
-    uv_free_interface_addresses(addresses, count);
-}
-
-static int open_identity(struct master *m, struct err *e)
-{
-    struct names names = {0};
-    names_collect(m->config, &names);
-    int r = identity_open(m->config->data_dir, (const char *const *)names.items, &m->identity, e);
-    for (size_t i = 0; i < names.n; i++)
-        free(names.items[i]);
-    return r;
 }
 
 // --- listeners ---
@@ -142,8 +88,7 @@ static int listen_all(struct master *m, struct err *e)
     uint16_t port = 0;
     struct http_server_options o = {0};
     front_options(m->config, m->loop, &m->api, &o);
-    const struct tls_server_options tls = {m->identity.server_cert, m->identity.server_key,
-                                           m->identity.ca_cert};
+    const struct tls_server_options tls = server_cert_tls(m->cert);
     (void)snprintf(path, sizeof(path), "%s/master.sock", m->config->run_dir);
     int r = http_server_new(&o, &m->server, e);
     m->api.server = m->server;
@@ -299,8 +244,9 @@ static void on_reload(void *userdata)
 {
     struct master *m = userdata;
     daemon_reloading(m->daemon);
-    log_info("master",
-             "configuration is read at start only, but for log_level: restart to apply the rest");
+    server_cert_reload(m->cert);
+    log_info("master", "the certificates were looked at; the configuration is read at start only: "
+                       "restart to apply the rest");
     daemon_reloaded(m->daemon);
 }
 
@@ -326,6 +272,33 @@ static int prepare_folders(struct master *m, struct err *e)
 static void on_settled(void *userdata)
 {
     backup_settled(((struct master *)userdata)->config);
+}
+
+// New connections get the new certificate; those that are there go on.
+static int on_cert(const struct tls_server_options *tls, void *userdata, struct err *e)
+{
+    struct master *m = userdata;
+    return m->server && m->started ? http_server_set_tls(m->server, tls, e) : 0;
+}
+
+static void on_bundle(const char *pem, const char *sha256, void *userdata)
+{
+    struct master *m = userdata;
+    m->api.settings.ca_bundle_pem = pem;
+    (void)snprintf(m->api.settings.ca_bundle_sha256, sizeof(m->api.settings.ca_bundle_sha256), "%s",
+                   sha256);
+}
+
+static int open_identity(struct master *m, struct err *e)
+{
+    const struct server_cert_options o = {.loop = m->loop,
+                                          .config = m->config,
+                                          .identity = &m->identity,
+                                          .changed = on_cert,
+                                          .bundle = on_bundle,
+                                          .userdata = m};
+    int r = identity_open(m->config->data_dir, &m->identity, e);
+    return r < 0 ? r : server_cert_new(&o, &m->cert, e);
 }
 
 static int make_parts(struct master *m, struct err *e)
@@ -356,12 +329,15 @@ static int make_parts(struct master *m, struct err *e)
                                        .data_dir = c->data_dir,
                                        .ca_cert_pem = m->identity.ca_cert,
                                        .ca_key_pem = m->identity.ca_key,
+                                       .node_cert_life_s = c->node_cert_ms / 1000,
+                                       .server_cert = m->cert,
                                        .url = m->url,
                                        .socket_group = socket_group(c),
                                        .started_ms = clock_real_ms()},
                           .cluster = m->cluster,
                           .tokens = m->cluster ? tokens_new(m->cluster) : NULL,
                           .idempotency = idempotency_new()};
+    on_bundle(server_cert_bundle(m->cert), server_cert_bundle_sha256(m->cert), m);
     if (!m->cluster || !m->api.tokens || !m->api.idempotency)
         return err_set(e, -ENOMEM, "out of memory");
     (void)snprintf(audit, sizeof(audit), "%s/audit", c->data_dir);
@@ -418,6 +394,7 @@ int master_start(uv_loop_t *loop, const struct master_config *config,
         r = open_store(m, e);
     if (r < 0) {
         audit_close(m->api.audit);
+        server_cert_close(m->cert);
         daemon_close(m->daemon);
         m->daemon = NULL;
         master_free(m);
@@ -434,6 +411,7 @@ static void on_store_closed(void *userdata)
     struct master *m = userdata;
     audit_close(m->api.audit);
     m->api.audit = NULL;
+    server_cert_close(m->cert);
     daemon_close(m->daemon);
     m->daemon = NULL;
     m->ended(m->result, m->userdata);

@@ -45,7 +45,9 @@ static void show_status(struct agent *a)
 {
     if (!a->options.daemon)
         return;
-    if (!identity_joined(a->identity))
+    if (a->identity->removed)
+        daemon_status(a->options.daemon, "removed: %s", a->identity->removed);
+    else if (!identity_joined(a->identity))
         daemon_status(a->options.daemon, "not joined: %s", link_reason(a->link));
     else
         daemon_status(a->options.daemon, "node %s, %zu attempts, master %s", a->identity->name,
@@ -231,9 +233,19 @@ static int load_identity(struct agent *a, struct err *e)
     size_t len;
     int r = identity_load(c->state_dir, &a->identity, e);
 
-    if (r < 0 || identity_joined(a->identity))
+    if (r < 0 || (identity_joined(a->identity) && !a->identity->removed))
         return r;
     r = agent_config_token(c, &a->join_token, e);
+    if (r < 0 && a->identity->removed) // the file of the token may be gone by now
+        return 0;
+    if (r == 0 && a->identity->removed && identity_may_return(a->identity, a->join_token)) {
+        log_info("agent", "removed before, and a new join token is there: joining as a new node");
+        r = identity_forget(TAKE_PTR(a->identity), c->state_dir, e);
+        if (r == 0)
+            r = identity_load(c->state_dir, &a->identity, e);
+    }
+    if (r < 0 || identity_joined(a->identity))
+        return r;
     if (r == 0 && !a->join_token)
         return err_set(
             e, -EINVAL,
@@ -340,7 +352,10 @@ int agent_start(const struct agent_options *options, struct agent **ret, struct 
     if (r < 0)
         return r;
     start_extras(a);
-    link_event(a->link, LINK_START, NULL);
+    if (a->identity->removed)
+        agent_removed(a, a->identity->removed);
+    else
+        link_event(a->link, LINK_START, NULL);
     return 0;
 }
 
@@ -366,6 +381,7 @@ static void close_towards_master(struct agent *a)
     a->sync = NULL;
     if (a->client)
         http_client_close(a->client, NULL, NULL);
+    renew_close(TAKE_PTR(a->renew));
     if (a->log_client)
         http_client_close(TAKE_PTR(a->log_client), NULL, NULL);
 }

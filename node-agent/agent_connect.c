@@ -6,8 +6,10 @@
 #include "node-agent/post.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/pki.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,6 +18,39 @@
 
 #define CONNECT_TIMEOUT_MS 5000
 #define LOG_TIMEOUT_MS 30000
+
+// --- removed
+// --------------------------------------------------------------------------------------
+
+// An empty set is what this node should hold from now on.
+static void drop_all(struct agent *a)
+{
+    struct sync_position *at = sync_applied_mut(a->sync);
+    struct sync_answer nothing = {.has_assignment = true, .assignment_full = true, .position = *at};
+    bool applied;
+
+    if (assignment_apply(a->tasks, &nothing, a->instance, at, &applied) < 0)
+        log_error("agent", "out of memory: what runs ends with its lease");
+    agent_wake(a);
+}
+
+void agent_removed(struct agent *a, const char *why)
+{
+    struct err e;
+
+    log_error("agent", "%s", why);
+    log_info("agent", "the work here is stopped; this agent stays away from the cluster until its "
+                      "configuration has another join token");
+    if (!a->identity->removed) {
+        if (!a->join_token && agent_config_token(a->options.config, &a->join_token, &e) < 0)
+            log_debug("agent", "%s", e.text); // the file of the token may be gone by now
+        if (identity_set_removed(a->identity, a->options.config->state_dir, why, a->join_token,
+                                 &e) < 0)
+            log_error("agent", "%s", e.text);
+    }
+    drop_all(a);
+    link_event(a->link, LINK_GONE, why);
+}
 
 // --- joining -------------------------------------------------------------------------------------
 
@@ -145,9 +180,34 @@ static bool sync_complete(void *userdata)
     return executor_listed(((struct agent *)userdata)->executor);
 }
 
+#define SKEW_WARN_MS 5000
+
+static void look_at_clock(struct agent *a, int64_t master_ms)
+{
+    int64_t skew = clock_real_ms() - master_ms;
+    bool off = skew > SKEW_WARN_MS || skew < -SKEW_WARN_MS;
+
+    if (off && !a->clock_off)
+        log_warn("clock", "this machine's clock is %lld s %s the master's: see that both keep time",
+                 (long long)((skew < 0 ? -skew : skew) / 1000), skew < 0 ? "behind" : "ahead of");
+    a->clock_off = off;
+}
+
+// The master has other CAs than we know: the renewal brings them.
+static void look_at_bundle(struct agent *a, const char *sha256)
+{
+    struct err e;
+
+    if (!a->ca_sha256[0] && pki_cert_fingerprint(a->identity->ca_pem, a->ca_sha256, &e) < 0)
+        log_warn("sync", "%s", e.text);
+    if (sha256[0] && strcmp(sha256, a->ca_sha256) != 0)
+        renew_now(a->renew);
+}
+
 static void sync_answered(struct sync_answer *answer, int64_t sent_boot_ms, void *userdata)
 {
     struct agent *a = userdata;
+    struct err e;
     bool applied = false;
 
     if (answer->has_assignment &&
@@ -156,6 +216,11 @@ static void sync_answered(struct sync_answer *answer, int64_t sent_boot_ms, void
     // An assignment that could not be taken in may say that something was given away.
     if (applied || !answer->has_assignment)
         executor_lease(a->executor, answer, sent_boot_ms);
+    if (!a->instances.answered &&
+        instances_answered(a->options.config->state_dir, &a->instances, &e) < 0)
+        log_warn("sync", "%s", e.text);
+    look_at_clock(a, answer->time_ms);
+    look_at_bundle(a, answer->ca_sha256);
     agent_wake(a);
 }
 
@@ -163,6 +228,12 @@ static void sync_ended(int result, const char *why, void *userdata)
 {
     struct agent *a = userdata;
 
+    if (result == -ESHUTDOWN) {
+        agent_removed(a, why);
+        return;
+    }
+    if (result == -EKEYEXPIRED)
+        renew_now(a->renew);
     // A refusal is tried again like any failure: after a crash of ours the master may need a moment
     // to see that the instance before is gone.
     link_event(a->link, result == 0 ? LINK_ANSWERED : LINK_FAILED, why);
@@ -192,9 +263,39 @@ static int make_sync(struct agent *a, struct err *e)
                              .usage = sync_usage,
                              .inventory_complete = sync_complete,
                              .answered = sync_answered,
+                             .instances = &a->instances,
                              .ended = sync_ended,
                              .userdata = a};
+    int r =
+        a->began ? 0 : instances_begin(a->options.config->state_dir, a->instance, &a->instances, e);
+    if (r < 0)
+        return r;
+    a->began = true;
     return sync_new(&o, &a->sync) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+// Syncs, reports and logs go on with the connections that they have; new ones use the new
+// certificate.
+static void on_renewed(void *userdata)
+{
+    struct agent *a = userdata;
+    struct err e;
+
+    a->ca_sha256[0] = '\0';
+    if (http_client_set_certs(a->client, a->identity->ca_pem, a->identity->cert_pem, &e) < 0 ||
+        http_client_set_certs(a->log_client, a->identity->ca_pem, a->identity->cert_pem, &e) < 0)
+        log_error("renew", "%s", e.text);
+}
+
+static int make_renew(struct agent *a, struct err *e)
+{
+    struct renew_options o = {.loop = a->options.loop,
+                              .state_dir = a->options.config->state_dir,
+                              .identity = a->identity,
+                              .client = a->client,
+                              .renewed = on_renewed,
+                              .userdata = a};
+    return renew_new(&o, &a->renew, e);
 }
 
 static const char *gpu_uuid(int index, void *userdata)
@@ -241,6 +342,8 @@ int agent_connect(struct agent *a, struct err *e)
         r = make_client(a, LOG_POSTS_MAX, &a->log_client, e);
     if (r == 0 && !a->sync)
         r = make_sync(a, e);
+    if (r == 0 && !a->renew && !a->identity->removed)
+        r = make_renew(a, e);
     if (r == 0 && !a->runtime)
         r = make_runtime(a, e);
     return r;

@@ -9,6 +9,7 @@
 #include "node-agent/link.h"
 #include "node-agent/log_ship.h"
 #include "node-agent/node_report.h"
+#include "node-agent/renew.h"
 #include "node-agent/sync.h"
 
 struct status_api;
@@ -39,6 +40,11 @@ struct agent {
     struct http_client *client;     // syncs and reports
     struct http_client *log_client; // logs, which must not be in their way
     struct sync *sync;
+    struct renew *renew;
+    struct instances instances;
+    bool began; // instances: this one is in the file
+    bool clock_off;
+    char ca_sha256[65]; // of the bundle that is trusted; "" = not computed yet
     struct runtime *runtime;
 };
 
@@ -47,4 +53,7 @@ struct node_facts agent_facts(struct agent *a);
 int agent_connect(struct agent *a,
                   struct err *e) WARN_UNUSED; // once joined: clients, sync, runtime
 void agent_join(struct agent *a);
+// The cluster has removed this node: its work is stopped, with its grace, and nothing new is asked
+// for.
+void agent_removed(struct agent *a, const char *why);
 int agent_start_logs(struct agent *a, struct err *e) WARN_UNUSED;

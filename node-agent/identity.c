@@ -34,6 +34,8 @@ void identity_free(struct identity *id)
     free(id->cluster_name);
     free(id->node_id);
     free(id->name);
+    free(id->removed);
+    free(id->removed_token);
     free(id);
 }
 
@@ -101,6 +103,22 @@ static int load_joined(const char *state_dir, struct identity *id, struct err *e
     return r < 0 ? err_wrap(e, r, "%s/identity", state_dir) : 0;
 }
 
+static int load_removed(const char *state_dir, struct identity *id, struct err *e)
+{
+    cleanup_free char *text = NULL;
+    cleanup_json json_t *j = NULL;
+    int r = read_text(state_dir, "removed.json", &text, e);
+
+    if (r < 0 || !text)
+        return r;
+    r = json_parse(text, strlen(text), &j, e);
+    if (r == 0)
+        r = copy_member(j, "why", &id->removed, e);
+    if (r == 0)
+        r = copy_member(j, "token_sha256", &id->removed_token, e);
+    return r < 0 ? err_wrap(e, r, "%s/identity/removed.json", state_dir) : 0;
+}
+
 int identity_load(const char *state_dir, struct identity **ret, struct err *e)
 {
     char path[160];
@@ -114,6 +132,8 @@ int identity_load(const char *state_dir, struct identity **ret, struct err *e)
         r = load_key(state_dir, id, e);
     if (r == 0)
         r = load_joined(state_dir, id, e);
+    if (r == 0)
+        r = load_removed(state_dir, id, e);
     if (r < 0)
         return r;
     *ret = TAKE_PTR(id);
@@ -167,4 +187,52 @@ int identity_store(struct identity *id, const char *state_dir, const struct iden
         replace(&id->ca_pem, joined->ca_pem) < 0 || replace(&id->cert_pem, joined->cert_pem) < 0)
         return err_set(e, -ENOMEM, "out of memory");
     return 0;
+}
+
+// The bundle first: with it either certificate of the master is trusted.
+int identity_renewed(struct identity *id, const char *state_dir, const char *cert_pem,
+                     const char *ca_pem, struct err *e)
+{
+    int r = strcmp(id->ca_pem, ca_pem) == 0 ? 0 : write_text(state_dir, "ca.pem", ca_pem, e);
+    if (r == 0)
+        r = write_text(state_dir, "certificate.pem", cert_pem, e);
+    if (r < 0)
+        return r;
+    if (replace(&id->ca_pem, ca_pem) < 0 || replace(&id->cert_pem, cert_pem) < 0)
+        return err_set(e, -ENOMEM, "out of memory");
+    return 0;
+}
+
+static int token_hash(const char *token, char out[65])
+{
+    out[0] = '\0';
+    return token ? pki_sha256_hex(token, strlen(token), out) : 0;
+}
+
+int identity_set_removed(struct identity *id, const char *state_dir, const char *why,
+                         const char *token, struct err *e)
+{
+    char hash[65];
+    cleanup_json json_t *j = json_object();
+    if (token_hash(token, hash) < 0 || replace(&id->removed, why) < 0 ||
+        replace(&id->removed_token, hash) < 0)
+        return err_set(e, -ENOMEM, "out of memory");
+    json_put_str(j, "why", why);
+    json_put_str(j, "token_sha256", hash);
+    cleanup_free char *text = json_text(j);
+    return write_text(state_dir, "removed.json", text, e);
+}
+
+bool identity_may_return(const struct identity *id, const char *token)
+{
+    char hash[65];
+    return token && token_hash(token, hash) == 0 && strcmp(hash, id->removed_token) != 0;
+}
+
+int identity_forget(struct identity *id, const char *state_dir, struct err *e)
+{
+    char path[160];
+    identity_free(id);
+    path_of(state_dir, "", path);
+    return remove_tree(path, e);
 }

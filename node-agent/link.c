@@ -15,7 +15,7 @@ struct link {
     bool online;
     struct backoff backoff;
     uv_timer_t timer;
-    char reason[256];
+    char reason[sizeof(struct err)];
 };
 
 // Each step does its work and returns the next state.
@@ -23,8 +23,8 @@ typedef enum link_state (*link_step)(struct link *l, const char *why);
 
 const char *link_state_to_string(enum link_state s)
 {
-    static const char *const names[LINK_STATE_MAX] = {"idle", "joining", "syncing", "backoff",
-                                                      "closed"};
+    static const char *const names[LINK_STATE_MAX] = {"idle",    "joining", "syncing",
+                                                      "backoff", "removed", "closed"};
     return (unsigned)s < LINK_STATE_MAX ? names[s] : "invalid";
 }
 
@@ -94,6 +94,15 @@ static enum link_state refused(struct link *l, const char *why)
     return wait_for(l, l->backoff.max_ms, why);
 }
 
+static enum link_state gone(struct link *l, const char *why)
+{
+    (void)snprintf(l->reason, sizeof(l->reason), "%s", why ? why : "");
+    (void)uv_timer_stop(&l->timer);
+    l->state = LINK_REMOVED;
+    set_online(l, false);
+    return LINK_REMOVED;
+}
+
 static enum link_state closed(struct link *l, const char *why)
 {
     (void)why;
@@ -102,7 +111,7 @@ static enum link_state closed(struct link *l, const char *why)
 }
 
 static const link_step table[LINK_STATE_MAX][LINK_EVENT_MAX] = {
-    [LINK_IDLE] = {[LINK_START] = begin, [LINK_CLOSE] = closed},
+    [LINK_IDLE] = {[LINK_START] = begin, [LINK_GONE] = gone, [LINK_CLOSE] = closed},
     [LINK_JOINING] = {[LINK_JOINED] = begin,
                       [LINK_FAILED] = failed,
                       [LINK_REFUSED] = refused,
@@ -110,7 +119,9 @@ static const link_step table[LINK_STATE_MAX][LINK_EVENT_MAX] = {
     [LINK_SYNCING] = {[LINK_ANSWERED] = answered,
                       [LINK_FAILED] = failed,
                       [LINK_REFUSED] = refused,
+                      [LINK_GONE] = gone,
                       [LINK_CLOSE] = closed},
+    [LINK_REMOVED] = {[LINK_CLOSE] = closed},
     [LINK_BACKOFF] = {[LINK_TIMER] = begin, [LINK_CLOSE] = closed},
 };
 

@@ -12,6 +12,7 @@ enum link_state {
     LINK_JOINING, // no certificate yet: asking for one
     LINK_SYNCING, // a sync is outstanding
     LINK_BACKOFF, // waits before the next try
+    LINK_REMOVED, // the cluster wants no more of this node: nothing is tried any more
     LINK_CLOSED,
     LINK_STATE_MAX,
 };
@@ -21,6 +22,7 @@ enum link_event {
     LINK_ANSWERED, // a sync was answered
     LINK_FAILED,   // what was under way failed; it may work again soon
     LINK_REFUSED,  // the master does not want us as we are: longest wait
+    LINK_GONE,     // the master has removed this node
     LINK_TIMER,
     LINK_CLOSE,
     LINK_EVENT_MAX,
@@ -42,7 +44,7 @@ struct link_options {
     uint64_t min_ms, max_ms; // backoff; 0 = 250 ms and 5 s
 };
 int link_new(const struct link_options *options, struct link **ret) WARN_UNUSED;
-// `why` for FAILED and REFUSED (else NULL).
+// `why` for FAILED, REFUSED and GONE (else NULL).
 void link_event(struct link *l, enum link_event event, const char *why);
 enum link_state link_state(const struct link *l);
 bool link_online(const struct link *l);

@@ -42,6 +42,7 @@ struct sync {
     int64_t last_answer_ms;
     int64_t carried; // changes up to here have been in some message
     bool want_sync, want_inventory, want_node;
+    bool tell_history; // until this instance was answered, and after each failure
     bool report_rests; // the last report failed: the next sync's answer comes first
     struct message *sync_call, *report_call;
 };
@@ -110,6 +111,19 @@ static json_t *usage_due(struct sync *s, bool is_sync)
     return s->options.usage(s->options.userdata);
 }
 
+static int put_history(const struct sync *s, struct sync_request *q)
+{
+    const struct instances *x = s->options.instances;
+    if (!x || x->n == 0)
+        return 0;
+    q->history = malloc(x->n * sizeof(*q->history));
+    if (!q->history)
+        return -ENOMEM;
+    memcpy(q->history, x->items, x->n * sizeof(*q->history));
+    q->n_history = x->n;
+    return 0;
+}
+
 static int build(struct sync *s, bool is_sync, struct sync_request *q)
 {
     bool complete = s->options.inventory_complete(s->options.userdata);
@@ -132,7 +146,7 @@ static int build(struct sync *s, bool is_sync, struct sync_request *q)
         q->node = s->options.node(s->options.userdata);
     q->usage = usage_due(s, is_sync);
     q->clock_ms = clock_real_ms();
-    return 0;
+    return s->tell_history ? put_history(s, q) : 0;
 }
 
 // --- answers -------------------------------------------------------------------------------------
@@ -154,6 +168,11 @@ static int read_answer(int error, int status, const json_t *body, const struct e
     }
     if (status != 200) {
         (void)post_problem(status, body, why, size);
+        const char *code = json_opt_str(body, "code", "");
+        if (status == 401 && strcmp(code, "node_removed") == 0)
+            return -ESHUTDOWN;
+        if (status == 401 && strcmp(code, "certificate_expired") == 0)
+            return -EKEYEXPIRED;
         return status == 409 || status == 401 || status == 403 ? -EACCES : -EIO;
     }
     int r =
@@ -185,6 +204,7 @@ static void sync_answered(struct sync *s, const struct message *m, struct sync_a
 {
     s->last_answer_ms = clock_mono_ms();
     s->report_rests = false;
+    s->tell_history = false;
     if (a->sync_interval_ms > 0)
         s->interval_ms = a->sync_interval_ms;
     s->options.answered(a, m->sent_boot_ms, s->options.userdata);
@@ -216,6 +236,7 @@ static void message_done(int error, int status, const json_t *body, const struct
         s->want_inventory |= m->with_inventory; // again with the next message
         s->want_node |= m->with_node;
         s->report_rests |= !m->is_sync;
+        s->tell_history = true;
         log_debug("sync", "%s: %s", m->is_sync ? "sync" : "report", why);
     }
     bool was_sync = m->is_sync;
@@ -234,6 +255,8 @@ static int send_message(struct sync *s, bool is_sync, struct err *e)
     cleanup_free struct message *m = calloc(1, sizeof(*m));
     int r = m ? build(s, is_sync, &q) : -ENOMEM;
 
+    if (r < 0 && m)
+        sync_request_reset(&q);
     if (r < 0)
         return err_set(e, r, "out of memory");
     m->sync = s;
@@ -296,6 +319,7 @@ int sync_new(const struct sync_options *options, struct sync **ret)
     s->interval_ms = FIRST_INTERVAL_MS;
     s->want_inventory = true;
     s->want_node = true;
+    s->tell_history = true;
     seen_load(s);
     *ret = s;
     return 0;

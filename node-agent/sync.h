@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/http_client.h"
+#include "node-agent/instances.h"
 #include "node-agent/task.h"
 
 struct sync;
@@ -21,7 +22,9 @@ struct sync_options {
     // An answered sync: take in the assignment (specs may be moved out of the answer) and renew
     // leases from the time it was sent.
     void (*answered)(struct sync_answer *a, int64_t sent_boot_ms, void *userdata);
-    // The sync under way ended: 0, or negative with why; -EACCES = refused.
+    const struct instances *instances; // borrowed; NULL = not told
+    // The sync under way ended: 0, or negative with why; -EACCES = refused, -ESHUTDOWN = the node
+    // was removed, -EKEYEXPIRED = its certificate is over.
     void (*ended)(int result, const char *why, void *userdata);
     void *userdata;
     unsigned answer_slack_ms; // beyond the sync interval, until an answer counts as lost; 0 = 10 s

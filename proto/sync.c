@@ -94,6 +94,7 @@ static int opt_object(const json_t *j, const char *key, json_t **ret, struct err
 void sync_request_reset(struct sync_request *r)
 {
     free(r->statuses);
+    free(r->history);
     json_decref(r->node);
     json_decref(r->usage);
     memset(r, 0, sizeof(*r));
@@ -123,7 +124,38 @@ json_t *sync_request_to_json(const struct sync_request *r)
         json_put(j, "node", json_incref(r->node));
     if (r->usage)
         json_put(j, "usage", json_incref(r->usage));
+    if (r->n_history) {
+        json_t *history = json_array();
+        for (size_t i = 0; i < r->n_history; i++)
+            (void)json_array_append_new(history, json_string(r->history[i]));
+        json_put(j, "history", history);
+    }
     return j;
+}
+
+#define HISTORY_LIMIT 256
+
+static int read_history(struct sync_request *q, const json_t *j, struct err *e)
+{
+    json_t *list;
+    int r = opt_list(j, "history", &list, e);
+    size_t n = json_array_size(list);
+
+    if (r < 0 || n == 0)
+        return r;
+    if (n > HISTORY_LIMIT)
+        return err_set(e, -EPROTO, "member \"history\": too many elements");
+    q->history = calloc(n, sizeof(*q->history));
+    if (!q->history)
+        return err_set(e, -ENOMEM, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        const char *text = json_string_value(json_array_get(list, i));
+        if (!text || strlen(text) >= INSTANCE_BYTES)
+            return err_set(e, -EPROTO, "member \"history\": expected instances");
+        memcpy(q->history[i], text, strlen(text) + 1);
+    }
+    q->n_history = n;
+    return 0;
 }
 
 static int read_statuses(struct sync_request *q, const json_t *j, struct err *e)
@@ -181,6 +213,8 @@ int sync_request_from_json(const json_t *j, struct sync_request *ret, struct err
         r = opt_object(j, "node", &q.node, e);
     if (r == 0)
         r = opt_object(j, "usage", &q.usage, e);
+    if (r == 0)
+        r = read_history(&q, j, e);
     if (r < 0) {
         sync_request_reset(&q);
         return r;
@@ -248,6 +282,8 @@ json_t *sync_answer_to_json(const struct sync_answer *a)
         json_put_bool(j, "want_inventory", true);
     if (a->want_node)
         json_put_bool(j, "want_node", true);
+    if (a->ca_sha256[0])
+        json_put_str(j, "ca_sha256", a->ca_sha256);
     if (a->refused[0])
         json_put_str(j, "refused", a->refused);
     if (a->has_assignment)
@@ -368,6 +404,7 @@ int sync_answer_from_json(const json_t *j, struct sync_answer *ret, struct err *
 
     a.want_inventory = json_opt_bool(j, "want_inventory", false);
     a.want_node = json_opt_bool(j, "want_node", false);
+    (void)snprintf(a.ca_sha256, sizeof(a.ca_sha256), "%s", json_opt_str(j, "ca_sha256", ""));
     (void)snprintf(a.refused, sizeof(a.refused), "%s", json_opt_str(j, "refused", ""));
     if (r == 0)
         r = read_assignment(&a, j, e);

@@ -28,6 +28,10 @@ struct sync_request { // body of /v1/agent/sync and /v1/agent/report
     json_t *node; // hardware and engine, when it changed or was asked for; NULL = as before (owned)
     json_t *usage;    // with syncs, at most once a second; NULL = as before (owned)
     int64_t clock_ms; // the node's wall clock when it sent this
+    // Instances of this node's state so far, the newest last: those that were answered, and those
+    // that may have been. Sent until an instance is answered; none = not told.
+    char (*history)[INSTANCE_BYTES]; // owned
+    size_t n_history;
 };
 void sync_request_reset(struct sync_request *r); // frees what it owns, not the struct
 json_t *sync_request_to_json(const struct sync_request *r);
@@ -66,6 +70,7 @@ struct sync_answer {
     char (*leases)[ATTEMPT_ID_BYTES];
     size_t n_leases;
     int64_t lease_at_least_ms; // a master that stops as planned grants this; 0 = each its own
+    char ca_sha256[65]; // of the bundle that clients should trust; "" = not told
     char refused[256]; // not empty: no work for this instance, and why (the answer has nothing else
                        // of use)
 };

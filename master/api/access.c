@@ -186,7 +186,7 @@ void access_join_token_create(struct call *call)
         api_problem(call, 422, "uses: expected 1 to 100000");
         return;
     }
-    int r = pki_cert_fingerprint(call->api->settings.ca_cert_pem, fingerprint, &e);
+    int r = pki_cert_fingerprint(call->api->settings.ca_bundle_pem, fingerprint, &e);
     if (r == 0)
         r = tokens_join_create(call->api->tokens, fingerprint, uses, ttl_ms,
                                json_opt_bool(body, "approved", false), text, &expires_ms, &e);

@@ -78,15 +78,21 @@ static void respond(struct held *h)
     struct sync_answer a = {0};
     struct http_request *req = h->req;
     struct node *n = h->node;
-    int r = cluster_node_answer(h->api->cluster, n, &h->applied, &a);
+    int r = n->gone ? 0 : cluster_node_answer(h->api->cluster, n, &h->applied, &a);
     http_request_on_gone(req, NULL, NULL);
     if (!h->report)
         n->answered_boot_ms = clock_boot_ms();
+    struct call call = {.api = h->api, .req = req};
     release(h);
+    if (n->gone) { // while its message was held, or by it
+        agents_refuse_unknown(&call, n->id);
+        return;
+    }
     if (r < 0) {
         http_respond(req, 503, "text/plain", "out of memory\n", 14);
         return;
     }
+    (void)snprintf(a.ca_sha256, sizeof(a.ca_sha256), "%s", h->api->settings.ca_bundle_sha256);
     a.protocol = MEADOW_PROTOCOL;
     a.commit = store_commit_number(h->api->store);
     a.acked = n->acked;
@@ -232,7 +238,11 @@ static void message(struct call *call, bool report)
     if (r < 0) {
         json_t *extra = json_object();
         json_put_str(extra, "refused", e.text);
-        api_problem_with(call, r == -EBUSY ? 409 : r == -ENOMEM ? 503 : 400, extra, "%s", e.text);
+        api_problem_with(call,
+                         r == -EBUSY || r == -ESTALE ? 409
+                         : r == -ENOMEM              ? 503
+                                                     : 400,
+                         extra, "%s", e.text);
         goto out;
     }
     h = held_new(call, &msg, report);

@@ -5,9 +5,16 @@
 #include "master/api/api.h"
 
 void agents_join(struct call *call);
+void agents_renew(struct call *call);
 void agents_sync(struct call *call);
 void agents_report(struct call *call);
 void agents_logs(struct call *call);
+// Who the client certificate makes the caller: fills call->who. False when it is refused, and the
+// call answered: unknown or removed node, a certificate that was replaced, one that is over (which
+// opens the renewal alone).
+bool agents_authenticate(struct call *call, const struct http_peer *peer);
+// Answers a caller whose node is not here (any more).
+void agents_refuse_unknown(struct call *call, const char *node_id);
 // The cluster's assignment_moved: answers the node's held sync if there is news for it.
 void agents_wake(struct node *n);
 // At closing: answers every held sync.

@@ -20,6 +20,11 @@ void nodes_list(struct call *call);
 void nodes_show(struct call *call);
 void nodes_drain(struct call *call);
 void nodes_resume(struct call *call);
+void nodes_approve(struct call *call);
+void nodes_replace(struct call *call);
+void nodes_patch(struct call *call);
+void nodes_remove(struct call *call);
+struct node *nodes_find(struct call *call); // of parameter 0, by name or id; NULL: answered 404
 // events.c
 void events_get(struct call *call);
 // system.c

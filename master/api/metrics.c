@@ -5,6 +5,7 @@
 #include "master/api/handlers.h"
 #include "master/api/sealed.h"
 #include "master/api/limits.h"
+#include "master/server_cert.h"
 #include "proto/version.h"
 
 static void family(struct strbuf *b, const char *name, const char *type, const char *help)
@@ -130,6 +131,31 @@ static void front(struct strbuf *b, const struct api *a)
                   (unsigned long long)l.by_identity);
 }
 
+static void days_left(struct strbuf *b, const char *kind, const char *node, int64_t until_ms)
+{
+    double days = (double)(until_ms - clock_real_ms()) / 86400000.0;
+    strbuf_printf(b, "meadow_certificate_days_left{certificate=\"%s\",node=\"%s\"} %.4f\n", kind,
+                  node, days);
+}
+
+static void certificates(struct strbuf *b, const struct api *a)
+{
+    const struct server_cert *s = a->settings.server_cert;
+    family(b, "meadow_certificate_days_left", "gauge", "Until the certificate is over.");
+    if (s) {
+        days_left(b, "ca", "", server_cert_ca_until_ms(s));
+        days_left(b, "server", "", server_cert_until_ms(s));
+    }
+    for (const struct node *n = cluster_nodes(a->cluster); n; n = n->hh.next)
+        if (n->identity.cert_until_ms)
+            days_left(b, "node", n->name, n->identity.cert_until_ms);
+    family(b, "meadow_node_clock_skew_seconds", "gauge", "The node's clock minus the master's.");
+    for (const struct node *n = cluster_nodes(a->cluster); n; n = n->hh.next)
+        if (n->identity.skew_known)
+            strbuf_printf(b, "meadow_node_clock_skew_seconds{node=\"%s\"} %.3f\n", n->name,
+                          (double)n->identity.skew_ms / 1000.0);
+}
+
 void metrics_get(struct call *call)
 {
     struct strbuf b = {0};
@@ -141,6 +167,7 @@ void metrics_get(struct call *call)
     resource(&b, a->cluster, "cpu_cores", "CPU cores of the node.", cpu, 0.001);
     resource(&b, a->cluster, "memory_bytes", "Memory of the node.", memory, 1);
     resource(&b, a->cluster, "gpus", "GPUs of the node.", gpu, 1);
+    certificates(&b, a);
     family(&b, "meadow_jobs", "gauge", "Jobs by state.");
     for (int s = 0; s < JOB_STATE_MAX; s++)
         strbuf_printf(&b, "meadow_jobs{state=\"%s\"} %u\n", job_state_to_string((enum job_state)s),

@@ -44,7 +44,7 @@ void nodes_list(struct call *call)
     api_reply(call, 200, api_list(items, next, cluster_node_count(c)));
 }
 
-static struct node *find(struct call *call)
+struct node *nodes_find(struct call *call)
 {
     struct node *n = cluster_node_by_name(call->api->cluster, call->params[0]);
     if (!n)
@@ -57,14 +57,14 @@ static struct node *find(struct call *call)
 
 void nodes_show(struct call *call)
 {
-    struct node *n = find(call);
+    struct node *n = nodes_find(call);
     if (n)
         api_reply(call, 200, node_view(n));
 }
 
 void nodes_drain(struct call *call)
 {
-    struct node *n = find(call);
+    struct node *n = nodes_find(call);
     cleanup_json json_t *body = n ? api_body(call) : NULL;
     if (!body)
         return;
@@ -81,7 +81,7 @@ void nodes_drain(struct call *call)
 
 void nodes_resume(struct call *call)
 {
-    struct node *n = find(call);
+    struct node *n = nodes_find(call);
     if (!n)
         return;
     cluster_node_set_draining(call->api->cluster, n, false, "", call->who.user);

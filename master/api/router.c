@@ -3,7 +3,7 @@
 // idempotency, call. 401 comes before 404 and 405, so that nobody learns routes without a token.
 #include "common/cleanup.h"
 #include "common/json.h"
-#include "master/api/api.h"
+#include "master/api/agents.h"
 #include "master/api/audit.h"
 #include "master/api/idempotency.h"
 #include "master/api/limits.h"
@@ -118,11 +118,6 @@ static bool authenticate(struct call *call)
                tokens_check(call->api->tokens, header + 7, &call->who);
     if (peer->local)
         return local_principal(call->api, peer, &call->who);
-    if (peer->has_cert) {
-        call->who.node = cluster_node_by_id(call->api->cluster, peer->cert_cn);
-        call->who.role = call->who.node ? ROLE_NODE : ROLE_OPEN;
-        return call->who.node != NULL;
-    }
     return false;
 }
 
@@ -171,16 +166,23 @@ static bool admit(struct call *call)
         return false;
     if (call->route && call->route->role == ROLE_OPEN)
         return true;
-    if (!call->who.sealed && !authenticate(call) && call->who.local) {
+    const struct http_peer *peer = http_request_peer(call->req);
+    bool by_cert = peer->has_cert && !http_request_header(call->req, "Authorization");
+    if (!call->who.sealed && by_cert && !agents_authenticate(call, peer))
+        return false;
+    if (!call->who.sealed && !by_cert && !authenticate(call) && call->who.local) {
         api_problem(call, 403,
                     "%s may not administrate through the socket: that takes root, the master's own "
                     "user, or the group of the socket; use a token instead",
                     call->who.user);
+        return false;
     } else if (call->who.role == ROLE_OPEN) {
         api_problem(call, 401,
                     "a bearer token is needed (Authorization: Bearer ...), and the one given, if "
                     "any, is not valid");
-    } else if (!call->route && allow[0]) {
+        return false;
+    }
+    if (!call->route && allow[0]) {
         http_respond_header(call->req, "Allow", allow);
         api_problem(call, 405, "%s is not possible on %.200s; possible: %s",
                     http_request_method(call->req), path, allow);

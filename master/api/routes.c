@@ -23,6 +23,10 @@ const struct route api_routes[] = {
     {"GET", "/v1/nodes/{n}", ROLE_VIEWER, 0, nodes_show, 0},
     {"POST", "/v1/nodes/{n}:drain", ROLE_OPERATOR, ROUTE_MUTATES, nodes_drain, 4 * KiB},
     {"POST", "/v1/nodes/{n}:resume", ROLE_OPERATOR, ROUTE_MUTATES, nodes_resume, 4 * KiB},
+    {"POST", "/v1/nodes/{n}:approve", ROLE_OPERATOR, ROUTE_MUTATES, nodes_approve, 4 * KiB},
+    {"POST", "/v1/nodes/{n}:replace", ROLE_OPERATOR, ROUTE_MUTATES, nodes_replace, 4 * KiB},
+    {"PATCH", "/v1/nodes/{n}", ROLE_OPERATOR, ROUTE_MUTATES, nodes_patch, 64 * KiB},
+    {"DELETE", "/v1/nodes/{n}", ROLE_OPERATOR, ROUTE_MUTATES, nodes_remove, 4 * KiB},
 
     {"POST", "/v1/jobs", ROLE_USER, ROUTE_MUTATES, jobs_submit, 1 * MiB},
     {"POST", "/v1/jobs:validate", ROLE_USER, 0, jobs_validate, 1 * MiB},
@@ -65,6 +69,8 @@ const struct route api_routes[] = {
      4 * KiB},
 
     {"POST", "/v1/join", ROLE_OPEN, ROUTE_MUTATES | ROUTE_NOT_SEALED, agents_join, 64 * KiB},
+    {"POST", "/v1/join", ROLE_OPEN, ROUTE_MUTATES, agents_join, 64 * KiB},
+    {"POST", "/v1/agent/renew", ROLE_NODE, ROUTE_MUTATES, agents_renew, 64 * KiB},
     {"POST", "/v1/agent/sync", ROLE_NODE, 0, agents_sync, AGENT_BODY},
     {"POST", "/v1/agent/report", ROLE_NODE, 0, agents_report, AGENT_BODY},
     {"POST", "/v1/agent/logs/{attempt}", ROLE_NODE, 0, agents_logs, 4 * MiB},

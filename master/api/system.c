@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Health, readiness, version, the CA, and the cluster at a glance.
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
+#include "common/renewal.h"
 #include "common/units.h"
 #include "master/api/handlers.h"
+#include "master/server_cert.h"
 #include "proto/version.h"
 
 #include <stdlib.h>
@@ -37,7 +40,7 @@ void system_version(struct call *call)
 
 void system_ca(struct call *call)
 {
-    const char *pem = call->api->settings.ca_cert_pem;
+    const char *pem = call->api->settings.ca_bundle_pem;
     http_respond(call->req, 200, "application/x-pem-file", pem, strlen(pem));
 }
 
@@ -68,6 +71,31 @@ static void warn(json_t *warnings, const char *fmt, ...)
     va_end(ap);
 }
 
+#define SKEW_WARN_MS 5000
+
+static void warn_identity(const struct node *n, json_t *warnings)
+{
+    const struct node_identity *i = &n->identity;
+    int64_t now = clock_real_ms();
+    if (n->state == NODE_PENDING)
+        warn(warnings, "node %s waits for approval: `meadow node approve %s`", n->name, n->name);
+    if (i->skew_known && (i->skew_ms > SKEW_WARN_MS || i->skew_ms < -SKEW_WARN_MS))
+        warn(warnings, "the clock of node %s is %lld s %s: see that both machines keep time (NTP)",
+             n->name, (long long)((i->skew_ms < 0 ? -i->skew_ms : i->skew_ms) / 1000),
+             i->skew_ms < 0 ? "behind" : "ahead");
+    if (i->cert_until_ms && now > i->cert_until_ms)
+        warn(warnings,
+             "the certificate of node %s is over: its agent renews it when it can reach "
+             "this master",
+             n->name);
+    else if (i->cert_until_ms && i->cert_since_ms &&
+             i->cert_until_ms - now < (i->cert_until_ms - i->cert_since_ms) / 6)
+        warn(warnings,
+             "the certificate of node %s is over in %lld days and was not renewed in "
+             "time: see its agent's log",
+             n->name, (long long)renewal_days_left(now, i->cert_until_ms));
+}
+
 static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
 {
     int counts[NODE_STATE_MAX] = {0};
@@ -82,6 +110,7 @@ static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
             warn(warnings, "node %s is %s: %s", n->name, node_state_to_string(n->state), n->reason);
         else if (n->disk_percent >= cluster_settings(c)->disk_warn_percent)
             warn(warnings, "node %s: its disk is %d %% full", n->name, n->disk_percent);
+        warn_identity(n, warnings);
     }
     json_put_i64(nodes, "total", cluster_node_count(c));
     for (int s = 0; s < NODE_STATE_MAX; s++)
@@ -126,6 +155,8 @@ static json_t *cluster_json(struct call *call)
     put_room(call->api, warnings);
     if (cluster_moves_held(c)[0])
         warn(warnings, "%s", cluster_moves_held(c));
+    if (call->api->settings.server_cert)
+        json_put(j, "certificates", server_cert_view(call->api->settings.server_cert, warnings));
     if (!store_ok(call->api->store, &reason))
         warn(warnings, "the store is not available: %s", reason);
     if (cluster_settle_ms(c))

@@ -331,7 +331,7 @@ int tokens_join_create(struct tokens *t, const char *ca_fingerprint, int64_t use
     return 0;
 }
 
-int tokens_join_use(struct tokens *t, const char *text, bool spend, bool *ret_approved,
+int tokens_join_use(struct tokens *t, const char *text, enum join_use use, bool *ret_approved,
                     struct err *e)
 {
     const char *secret = strncmp(text, "mjoin_", 6) == 0 ? strchr(text + 6, '_') : NULL;
@@ -340,17 +340,23 @@ int tokens_join_use(struct tokens *t, const char *text, bool spend, bool *ret_ap
         return err_set(
             e, -EACCES,
             "this join token is not valid here: make a new one with `meadow node join-command`");
-    if (expired(x))
-        return err_set(
-            e, -EACCES,
-            "this join token has expired: make a new one with `meadow node join-command`");
+    if (expired(x)) {
+        char at[CLOCK_TEXT_BYTES];
+        clock_format_ms(x->expires_ms, at);
+        return err_set(e, -EACCES,
+                       "this join token expired at %s: make a new one with `meadow node "
+                       "join-command`",
+                       at);
+    }
     *ret_approved = x->approved;
-    if (!spend)
+    if (use == JOIN_KNOWN)
         return 0;
     if (x->uses_left <= 0)
         return err_set(e, -EACCES,
                        "this join token has been used up: make a new one with `meadow node "
                        "join-command --uses N`");
+    if (use == JOIN_LOOK)
+        return 0;
     x->uses_left--;
     store(t, x);
     return 0;

@@ -35,6 +35,8 @@ bool tokens_valid(const struct tokens *t, const char *id);       // there is one
 int tokens_join_create(struct tokens *t, const char *ca_fingerprint, int64_t uses, int64_t ttl_ms,
                        bool approved, char ret_text[TOKEN_TEXT_BYTES], int64_t *ret_expires_ms,
                        struct err *e) WARN_UNUSED;
-// Checks; `spend` counts a use. -EACCES when wrong, expired or used up.
-int tokens_join_use(struct tokens *t, const char *text, bool spend, bool *ret_approved,
+// JOIN_KNOWN: for a key that has joined already, uses don't matter; JOIN_LOOK: one must be left;
+// JOIN_SPEND: takes it. -EACCES when wrong, expired or used up.
+enum join_use { JOIN_KNOWN, JOIN_LOOK, JOIN_SPEND };
+int tokens_join_use(struct tokens *t, const char *text, enum join_use use, bool *ret_approved,
                     struct err *e) WARN_UNUSED;

@@ -105,7 +105,10 @@ static void collect_nodes(struct cluster *c)
     char key[8 + ID_BYTES];
     for (struct node *n = c->dirty_nodes; n; n = n->dirty_next) {
         (void)snprintf(key, sizeof(key), "node:%s", n->id);
-        commit_put(c->commit, key, node_to_record(n), 0);
+        if (n->gone)
+            commit_del(c->commit, key);
+        else
+            commit_put(c->commit, key, node_to_record(n), 0);
         n->dirty = false;
     }
     c->dirty_nodes = NULL;
@@ -275,8 +278,9 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
         const char *prefix;
         int (*load)(struct cluster *c, const json_t *j, struct err *e);
     } kinds[] = {{"node:", node_from_record},        {"job:", job_from_record},
-                 {"user:", user_from_record},        {"task:", NULL},
-                 {"lease_grant", grant_from_record}, {"usage:", scheduler_usage_from_record}};
+                 {"gone:", gone_from_record},        {"user:", user_from_record},
+                 {"task:", NULL},                    {"lease_grant", grant_from_record},
+                 {"usage:", scheduler_usage_from_record}};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
         if (strncmp(key, kinds[i].prefix, strlen(kinds[i].prefix)) != 0)
@@ -368,6 +372,7 @@ void cluster_free(struct cluster *c)
         HASH_DEL(c->nodes, n);
         node_destroy(n);
     }
+    gone_free_all(c);
     struct job_names *x, *tmp;
     HASH_ITER (hh, c->names, x, tmp) {
         HASH_DEL(c->names, x);

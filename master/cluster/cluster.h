@@ -68,9 +68,38 @@ struct node *cluster_node_by_name(struct cluster *c, const char *name);
 struct node *cluster_node_by_key(struct cluster *c, const char *fingerprint);
 struct node *cluster_nodes(struct cluster *c); // uthash head (hh), iteration order = join order
 unsigned cluster_node_count(const struct cluster *c);
-// Joins by key: the same key gets the same node again. -EEXIST when another key has the name.
-int cluster_node_join(struct cluster *c, const char *name, const char *key_fingerprint,
-                      bool approved, struct node **ret, struct err *e) WARN_UNUSED;
+// Joins by key: the same key gets the same node again (a name that `node replace` has freed goes to
+// the new key, with everything else of the node). -EEXIST when another key has the name: e tells
+// who has it, since when, and what settles it; -EBUSY when the node is being removed.
+struct node_claim {
+    const char *name;
+    const char *key_fingerprint;
+    const char *machine_id; // "" = unknown
+    bool approved;          // else it waits for `node approve`
+};
+int cluster_node_join(struct cluster *c, const struct node_claim *claim, struct node **ret,
+                      struct err *e) WARN_UNUSED;
+// A certificate was made for the node. The one in use stays good until the new one is used.
+void cluster_node_issued(struct cluster *c, struct node *n, const char *cert_fingerprint,
+                         int64_t not_after_ms);
+// Whether the node may use this certificate; the first use of a new one ends the old one.
+bool cluster_node_uses(struct cluster *c, struct node *n, const char *cert_fingerprint,
+                       int64_t not_after_ms);
+// Repeating is harmless. -EBUSY while it is being removed.
+int cluster_node_approve(struct cluster *c, struct node *n, const char *user,
+                         struct err *e) WARN_UNUSED;
+// For the next hour another machine (a new key, or a copy of this one's state) may take the node's
+// place, once.
+#define NODE_REPLACE_MS INT64_C(3600000)
+int cluster_node_replace(struct cluster *c, struct node *n, const char *user,
+                         struct err *e) WARN_UNUSED;
+// Takes `labels`, an object of texts: the node's labels are exactly these.
+void cluster_node_set_labels(struct cluster *c, struct node *n, json_t *labels, const char *user);
+// Its work is stopped with its grace, then the record goes: when the agent has confirmed, or when
+// grace and lease are over. Repeating is harmless.
+void cluster_node_remove(struct cluster *c, struct node *n, const char *user);
+// A node that was removed, by id or name (the last of that name); NULL = unknown or forgotten.
+const struct gone_node *cluster_node_gone(struct cluster *c, const char *ref);
 // One message of an agent (sync or report), applied. -EBUSY: a second live instance; -EPROTO.
 // `held_gone`: see api/agents.c.
 int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg,

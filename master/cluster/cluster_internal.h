@@ -31,6 +31,8 @@ struct cluster {
 
     struct node *nodes, *nodes_by_name;
     struct user *users;          // by name
+    struct node *gone_shells;
+    struct gone_node *gone;
     struct job *jobs;            // by id
     struct job *oldest, *newest; // oldest is the list's head; newest its tail
     struct job_names *names;
@@ -112,6 +114,19 @@ char *node_to_record(const struct node *n);
 int node_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 struct node *node_new(struct cluster *c, const char *id, const char *name);
 void node_destroy(struct node *n);
+
+// node_identity.c: its part of the record
+void node_identity_to_record(const struct node *n, json_t *j);
+void node_identity_from_record(struct node *n, const json_t *j);
+// A new instance speaks: -ESTALE when it doesn't come after the one that had the identity last.
+int node_identity_instance(struct cluster *c, struct node *n, const struct sync_request *msg,
+                           struct err *e) WARN_UNUSED;
+
+// node_remove.c
+int gone_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+void gone_free_all(struct cluster *c);
+// Ends a removal whose work is over or whose time is up.
+void node_remove_check(struct cluster *c, struct node *n);
 
 // assignment.c
 struct assignment *assignment_add(struct cluster *c, struct node *n, struct task *t);

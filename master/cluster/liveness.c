@@ -165,6 +165,10 @@ static void judge_loss(struct cluster *c, struct node *n, int64_t now)
 void liveness_judge(struct cluster *c)
 {
     int64_t now = clock_boot_ms();
+    struct node *x, *next;
+    HASH_ITER (hh, c->nodes, x, next) {
+        node_remove_check(c, x);
+    }
     for (struct node *n = c->nodes; n; n = n->hh.next)
         judge_silence(c, n, now);
     judge_cluster(c);

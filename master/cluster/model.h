@@ -146,10 +146,43 @@ struct assignment {
     UT_hash_handle hh;
 };
 
+#define MACHINE_ID_BYTES 64
+
+// Who the node is, beyond its key. Stored, but for what is marked.
+struct node_identity {
+    char machine_id[MACHINE_ID_BYTES]; // /etc/machine-id at the join; "" = unknown
+    char cert[65]; // SHA-256 of the certificate it uses; "" = any of its key (older records)
+    int64_t cert_until_ms;
+    char next[65]; // issued, not used yet: takes the place of `cert` at its first use; "" = none
+    int64_t next_until_ms;
+    int64_t cert_since_ms;              // when `cert` was issued to it
+    char last_instance[INSTANCE_BYTES]; // the agent instance that had the identity last
+    int64_t instance_since_ms;
+    int64_t replace_until_ms; // until then another machine may take the name (node replace); 0 = no
+    char replace_by[NAME_BYTES];
+    bool removing; // its certificate is revoked as soon as its work is over
+    int64_t removed_ms;
+    char removed_by[NAME_BYTES];
+    int64_t remove_deadline_boot_ms; // not stored: then the record goes without an answer of it
+    bool skew_known;                 // not stored
+    int64_t skew_ms;                 // not stored: its wall clock minus ours, at its last message
+};
+
+// A node that was removed: kept as long as a certificate of its could still be valid, so that its
+// agent is told what happened.
+struct gone_node {
+    char id[ID_BYTES];
+    char name[NAME_BYTES];
+    char user[NAME_BYTES]; // who removed it
+    int64_t removed_ms, until_ms;
+    UT_hash_handle hh;
+};
+
 struct node {
     char id[ID_BYTES]; // 'n' + 12
     char name[NAME_BYTES];
     char key_fingerprint[65];
+    struct node_identity identity;
     enum node_state state;
     char reason[REASON_BYTES];
     bool approved, draining;
@@ -197,6 +230,8 @@ struct node {
     struct node *changed_next;
     bool dirty;
     struct node *dirty_next;
+    bool gone; // removed: in no map any more; the shell stays for who still refers to it
+    struct node *gone_next;
     UT_hash_handle hh;      // by id
     UT_hash_handle hh_name; // by name
 };

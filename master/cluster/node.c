@@ -69,33 +69,6 @@ struct node *cluster_node_by_key(struct cluster *c, const char *fingerprint)
     return NULL;
 }
 
-int cluster_node_join(struct cluster *c, const char *name, const char *key_fingerprint,
-                      bool approved, struct node **ret, struct err *e)
-{
-    char id[ID_BYTES];
-    struct node *n = cluster_node_by_key(c, key_fingerprint);
-    if (n) {
-        *ret = n;
-        return 0;
-    }
-    n = cluster_node_by_name(c, name);
-    if (n)
-        return err_set(e, -EEXIST, "the name %s belongs to another node (%s)", name, n->id);
-    if (id_new('n', id) < 0)
-        return err_set(e, -EIO, "no random numbers");
-    n = node_new(c, id, name);
-    if (!n)
-        return err_set(e, -ENOMEM, "out of memory");
-    (void)snprintf(n->key_fingerprint, sizeof(n->key_fingerprint), "%s", key_fingerprint);
-    n->approved = approved;
-    n->joined_ms = clock_real_ms();
-    (void)snprintf(n->reason, sizeof(n->reason), "%s", "joined, not heard from yet");
-    node_dirty(c, n);
-    event_emit(c, &(struct event_fields){.type = "node.joined", .object = "node", .node = n});
-    *ret = n;
-    return 0;
-}
-
 void node_set_state(struct cluster *c, struct node *n, enum node_state s, const char *reason)
 {
     bool same = n->state == s;
@@ -113,6 +86,8 @@ void node_set_state(struct cluster *c, struct node *n, enum node_state s, const 
 
 void node_refresh_state(struct cluster *c, struct node *n)
 {
+    if (n->identity.removing)
+        return; // "left" until the record goes
     if (!n->approved)
         node_set_state(c, n, NODE_PENDING, "waits for approval");
     else if (!n->engine_ready)

@@ -3,6 +3,7 @@
 // not death: an attempt counts as gone only when a complete inventory that includes its generation
 // does not list it (proto/AGENT.md).
 #include "common/clock.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
 #include "proto/version.h"
@@ -26,9 +27,13 @@ static int check_instance(struct cluster *c, struct node *n, const struct sync_r
     if (n->instance[0] && n->connected && (n->held || now - last < cluster_node_interval(c, n) / 2))
         return err_set(
             e, -EBUSY,
-            "another instance of node %s is alive (heard %lld ms ago): two agents share one "
-            "identity; stop one of them",
-            n->name, (long long)(now - n->seen_boot_ms));
+            "another instance of node %s is alive (heard %lld ms ago, at %s): two agents share one "
+            "identity, and this one gets no work. Stop one of them; if this machine is a copy, "
+            "remove the folder identity in its state_dir and join it with a name of its own",
+            n->name, (long long)(now - n->seen_boot_ms), json_opt_str(n->info, "address", "?"));
+    int r = node_identity_instance(c, n, msg, e);
+    if (r < 0)
+        return r;
     if (n->instance[0])
         event_emit(
             c, &(struct event_fields){.type = "node.agent_restarted", .object = "node", .node = n});
@@ -159,8 +164,11 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
     // It has an assignment of this master, and so wrote the leases of that answer.
     if (msg->applied.epoch == c->epoch)
         n->granted_until_boot_ms = 0;
-    if (newest)
+    if (newest) {
         n->last_seq = msg->seq;
+        n->identity.skew_known = true;
+        n->identity.skew_ms = msg->clock_ms - clock_real_ms();
+    }
     // A report may be overtaken by the next sync on the other connection: each part has its own
     // order.
     if (msg->node && msg->seq > n->info_seq) {
@@ -188,6 +196,7 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
     }
     node_refresh_state(c, n);
     settle_look(c);
+    node_remove_check(c, n);
     return 0;
 }
 

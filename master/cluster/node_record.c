@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/renewal.h"
 #include "master/cluster/cluster_internal.h"
 
 #include <string.h>
@@ -20,6 +21,7 @@ char *node_to_record(const struct node *n)
     json_put(j, "labels", json_incref(n->labels));
     if (n->info)
         json_put(j, "info", json_incref(n->info));
+    node_identity_to_record(n, j);
     return json_text(j);
 }
 
@@ -50,11 +52,36 @@ int node_from_record(struct cluster *c, const json_t *j, struct err *e)
         r = node_take_info(c, n, info, e);
     n->engine_ready = false; // until it says so itself
     n->info_told = false;
-    n->state = !n->approved                      ? NODE_PENDING
+    node_identity_from_record(n, j);
+    n->state = n->identity.removing              ? NODE_LEFT
+               : !n->approved                    ? NODE_PENDING
                : json_opt_bool(j, "lost", false) ? NODE_LOST
                                                  : NODE_NOT_READY;
     (void)snprintf(n->reason, sizeof(n->reason), "not heard from since the master started");
     return r;
+}
+
+static void put_identity(json_t *j, const struct node *n)
+{
+    const struct node_identity *i = &n->identity;
+    int64_t now = clock_real_ms();
+    if (i->skew_known)
+        json_put_i64(j, "clock_skew_ms", i->skew_ms);
+    else
+        json_put(j, "clock_skew_ms", json_null());
+    json_put(j, "replaceable_until", json_null());
+    if (i->replace_until_ms > now)
+        json_put_time(j, "replaceable_until", i->replace_until_ms);
+    if (!i->cert_until_ms) {
+        json_put(j, "certificate", json_null());
+        return;
+    }
+    json_t *cert = json_object();
+    json_put_str(cert, "sha256", i->cert);
+    json_put_time(cert, "not_after", i->cert_until_ms);
+    json_put_i64(cert, "days_left", renewal_days_left(now, i->cert_until_ms));
+    json_put_bool(cert, "renewal_pending", i->next[0] != '\0');
+    json_put(j, "certificate", cert);
 }
 
 static json_t *resources_json(int64_t cpu, int64_t memory, int64_t gpu)
@@ -85,6 +112,7 @@ json_t *node_view(const struct node *n)
     json_put_str(j, "agent_version", json_opt_str(n->info, "agent_version", NULL));
     json_put_time(j, "joined_at", n->joined_ms);
     json_put_i64(j, "tasks", n->tasks);
+    put_identity(j, n);
     json_t *r = json_object();
     json_put(r, "total", resources_json(n->total.cpu_milli, n->total.memory, n->total.gpu));
     json_put(r, "free",

@@ -270,6 +270,11 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
 {
     bool was_over = over(t->state) || t->logs_late;
     t->status = *s;
+    // Stopped because its node was removed, not because anybody wanted it to end: goes elsewhere.
+    if (n->identity.removing && s->state == ATTEMPT_ENDED && s->cause == CAUSE_STOPPED) {
+        t->status.cause = CAUSE_ENGINE;
+        (void)snprintf(t->status.reason, sizeof(t->status.reason), "node %s was removed", n->name);
+    }
     switch (s->state) {
     case ATTEMPT_STARTING:
         if (t->state == TASK_ASSIGNED || t->state == TASK_STARTING)

@@ -48,7 +48,7 @@ static void join(struct fake_master *m, struct http_request *req, const json_t *
         return;
     }
     ck_assert_msg(pki_node_cert(m->ca_cert, m->ca_key, json_opt_str(body, "csr", ""),
-                                "ntestnode0000", 30, &cert, &e) == 0,
+                                "ntestnode0000", 30 * PKI_DAY_S, &cert, &e) == 0,
                   "%s", e.text);
     json_t *j = json_object();
     json_put_str(j, "cluster_id", CLUSTER);
@@ -262,10 +262,10 @@ static void make_pki(struct fake_master *m)
     struct err e;
 
     ck_assert_msg(pki_key_new(&m->ca_key, &e) == 0 &&
-                      pki_ca_new(m->ca_key, CLUSTER, 30, &m->ca_cert, &e) == 0 &&
+                      pki_ca_new(m->ca_key, CLUSTER, 30 * PKI_DAY_S, &m->ca_cert, &e) == 0 &&
                       pki_key_new(&m->key, &e) == 0 &&
-                      pki_server_cert(m->ca_cert, m->ca_key, m->key, names, 30, &m->cert, &e) ==
-                          0 &&
+                      pki_server_cert(m->ca_cert, m->ca_key, m->key, names, 30 * PKI_DAY_S,
+                                      &m->cert, &e) == 0 &&
                       pki_cert_fingerprint(m->ca_cert, fingerprint, &e) == 0,
                   "%s", e.text);
     (void)snprintf(m->token, sizeof(m->token), "mjoin_%s_sesame", fingerprint);

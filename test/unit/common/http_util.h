@@ -321,7 +321,7 @@ static inline void get(struct site *x, struct http_client *c, const char *path, 
 static inline void site_listen(struct site *x)
 {
     struct err e;
-    const struct tls_server_options tls = {x->server_id.cert, x->server_id.key, x->ca.cert};
+    const struct tls_server_options tls = {x->server_id.cert, x->server_id.key, x->ca.cert, false};
     must(http_server_listen_unix(x->server, x->path, 0600, (gid_t)-1, &e), &e);
     must(http_server_listen_tls(x->server, "127.0.0.1", 0, &tls, &x->port, &e), &e);
     (void)snprintf(x->url, sizeof(x->url), "https://127.0.0.1:%u", x->port);

@@ -22,7 +22,7 @@ static inline struct identity make_ca(void)
     struct identity ca = {0};
     struct err e;
     must(pki_key_new(&ca.key, &e), &e);
-    must(pki_ca_new(ca.key, "test", DAYS, &ca.cert, &e), &e);
+    must(pki_ca_new(ca.key, "test", DAYS * PKI_DAY_S, &ca.cert, &e), &e);
     return ca;
 }
 
@@ -32,7 +32,7 @@ static inline struct identity make_server_id(const struct identity *ca, const ch
     struct err e;
     const char *const names[] = {name, NULL};
     must(pki_key_new(&id.key, &e), &e);
-    must(pki_server_cert(ca->cert, ca->key, id.key, names, DAYS, &id.cert, &e), &e);
+    must(pki_server_cert(ca->cert, ca->key, id.key, names, DAYS * PKI_DAY_S, &id.cert, &e), &e);
     return id;
 }
 
@@ -43,7 +43,7 @@ static inline struct identity make_node(const struct identity *ca, const char *n
     struct err e;
     must(pki_key_new(&id.key, &e), &e);
     must(pki_csr_new(id.key, "someone", &csr, &e), &e);
-    must(pki_node_cert(ca->cert, ca->key, csr, node, days, &id.cert, &e), &e);
+    must(pki_node_cert(ca->cert, ca->key, csr, node, days * PKI_DAY_S, &id.cert, &e), &e);
     return id;
 }
 

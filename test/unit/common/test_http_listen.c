@@ -60,7 +60,8 @@ START_TEST(addresses)
         uint16_t port;
 
         site_start(x, site_defaults);
-        const struct tls_server_options tls = {x->server_id.cert, x->server_id.key, x->ca.cert};
+        const struct tls_server_options tls = {x->server_id.cert, x->server_id.key, x->ca.cert,
+                                               false};
         ck_assert_int_eq(http_server_listen_tls(x->server, "nowhere", 0, &tls, &port, &e), -EINVAL);
         ck_assert_int_eq(http_server_listen_tls(x->server, "127.0.0.1", x->port, &tls, &port, &e),
                          -EADDRINUSE);

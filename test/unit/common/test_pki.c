@@ -63,7 +63,9 @@ START_TEST(server_names)
         struct err e;
 
         must(pki_key_new(&server.key, &e), &e);
-        must(pki_server_cert(ca.cert, ca.key, server.key, names, DAYS, &server.cert, &e), &e);
+        must(
+            pki_server_cert(ca.cert, ca.key, server.key, names, DAYS * PKI_DAY_S, &server.cert, &e),
+            &e);
         ck_assert_int_eq(verify(ca.cert, server.cert, X509_PURPOSE_SSL_SERVER), X509_V_OK);
         ck_assert_int_ne(verify(ca.cert, server.cert, X509_PURPOSE_SSL_CLIENT), X509_V_OK);
         X509 *cert = parse(server.cert);
@@ -125,18 +127,22 @@ START_TEST(bad_requests_are_refused)
         char hex[65];
         struct err e;
 
-        ck_assert_int_eq(pki_node_cert(ca.cert, ca.key, other_curve, "n", 1, &out, &e), -EPROTO);
-        ck_assert_int_eq(pki_node_cert(ca.cert, ca.key, "nonsense", "n", 1, &out, &e), -EPROTO);
+        ck_assert_int_eq(pki_node_cert(ca.cert, ca.key, other_curve, "n", 1 * PKI_DAY_S, &out, &e),
+                         -EPROTO);
+        ck_assert_int_eq(pki_node_cert(ca.cert, ca.key, "nonsense", "n", 1 * PKI_DAY_S, &out, &e),
+                         -EPROTO);
         ck_assert_int_eq(pki_csr_key_fingerprint(ca.cert, hex, &e), -EPROTO);
         must(pki_csr_new(ca.key, "x", &good, &e), &e);
         char *middle = strchr(good, '\n') + 40; // in the public key or the signature
         for (size_t i = 0; i < 200; i += 7)
             middle[i] = middle[i] == 'A' ? 'B' : middle[i] == '\n' ? '\n' : 'A';
-        ck_assert_int_eq(pki_node_cert(ca.cert, ca.key, good, "n", 1, &out, &e), -EPROTO);
+        ck_assert_int_eq(pki_node_cert(ca.cert, ca.key, good, "n", 1 * PKI_DAY_S, &out, &e),
+                         -EPROTO);
         struct identity stranger = make_ca();
         cleanup_free char *csr = NULL;
         must(pki_csr_new(ca.key, "x", &csr, &e), &e);
-        ck_assert_int_eq(pki_node_cert(ca.cert, stranger.key, csr, "n", 1, &out, &e), -EINVAL);
+        ck_assert_int_eq(pki_node_cert(ca.cert, stranger.key, csr, "n", 1 * PKI_DAY_S, &out, &e),
+                         -EINVAL);
         ck_assert_ptr_null(out);
         ck_assert_uint_eq(ERR_peek_error(), 0);
         EVP_PKEY_free(p384);
@@ -197,7 +203,7 @@ START_TEST(bad_keys)
         char *out = NULL;
         struct err e;
 
-        ck_assert_int_eq(pki_ca_new("no key", "x", 1, &out, &e), -EINVAL);
+        ck_assert_int_eq(pki_ca_new("no key", "x", 1 * PKI_DAY_S, &out, &e), -EINVAL);
         ck_assert_int_lt(pki_csr_new("no key", "x", &out, &e), 0);
         ck_assert_ptr_null(out);
         ck_assert_uint_eq(ERR_peek_error(), 0);

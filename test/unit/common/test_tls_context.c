@@ -9,7 +9,7 @@
 
 static void refused(const char *cert, const char *key, const char *ca_pem, const char *part)
 {
-    const struct tls_server_options o = {cert, key, ca_pem};
+    const struct tls_server_options o = {cert, key, ca_pem, false};
     SSL_CTX *ctx = NULL;
     struct err e;
 
@@ -24,7 +24,7 @@ START_TEST(parts_must_fit)
         struct identity ca = make_ca();
         struct identity one = make_server_id(&ca, "localhost"),
                         two = make_server_id(&ca, "localhost");
-        const struct tls_server_options o = {one.cert, one.key, ca.cert};
+        const struct tls_server_options o = {one.cert, one.key, ca.cert, false};
         SSL_CTX *ctx = NULL;
         struct err e;
 
@@ -52,7 +52,7 @@ START_TEST(chains_are_sent)
         struct err e;
 
         (void)strcat(strcpy(chain, server.cert), ca.cert);
-        const struct tls_server_options o = {chain, server.key, NULL};
+        const struct tls_server_options o = {chain, server.key, NULL, false};
         must(tls_context_new(&o, &ctx, &e), &e);
         ck_assert_int_eq(SSL_CTX_get0_chain_certs(ctx, &extra), 1);
         ck_assert_int_eq(sk_X509_num(extra), 1);

@@ -227,7 +227,8 @@ static inline void agent_join(struct agent *a, const char *name, int cpu)
     struct err e = {""};
     char key[65];
     (void)snprintf(key, sizeof(key), "key-of-%s", name);
-    ck_assert_msg(cluster_node_join(cluster, name, key, true, &a->node, &e) == 0, "%s", e.text);
+    const struct node_claim claim = {name, key, "", true};
+    ck_assert_msg(cluster_node_join(cluster, &claim, &a->node, &e) == 0, "%s", e.text);
     (void)snprintf(a->instance, sizeof(a->instance), "i-%s-1", name);
     settle();
     ck_assert_int_eq(say(a, true, node_info(cpu), false), 0);

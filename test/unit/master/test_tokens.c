@@ -91,13 +91,13 @@ START_TEST(test_join_tokens_are_used_up)
         ck_assert_int_eq(tokens_join_create(t, "fingerprint", 2, 60000, true, text, &expires, &e),
                          0);
         ck_assert(!tokens_check(t, text, &who)); // no person's token
-        ck_assert_int_eq(tokens_join_use(t, text, false, &approved, &e), 0);
+        ck_assert_int_eq(tokens_join_use(t, text, JOIN_KNOWN, &approved, &e), 0);
         ck_assert(approved);
-        ck_assert_int_eq(tokens_join_use(t, text, true, &approved, &e), 0);
-        ck_assert_int_eq(tokens_join_use(t, text, true, &approved, &e), 0);
-        ck_assert_int_eq(tokens_join_use(t, text, true, &approved, &e), -EACCES);
-        ck_assert_int_eq(tokens_join_use(t, "mjoin_x", true, &approved, &e), -EACCES);
-        ck_assert_int_eq(tokens_join_use(t, "", true, &approved, &e), -EACCES);
+        ck_assert_int_eq(tokens_join_use(t, text, JOIN_SPEND, &approved, &e), 0);
+        ck_assert_int_eq(tokens_join_use(t, text, JOIN_SPEND, &approved, &e), 0);
+        ck_assert_int_eq(tokens_join_use(t, text, JOIN_SPEND, &approved, &e), -EACCES);
+        ck_assert_int_eq(tokens_join_use(t, "mjoin_x", JOIN_SPEND, &approved, &e), -EACCES);
+        ck_assert_int_eq(tokens_join_use(t, "", JOIN_SPEND, &approved, &e), -EACCES);
         tokens_free(t);
     }
 END_TEST
