@@ -41,7 +41,7 @@ struct api_settings {
     char ca_bundle_sha256[65];
     int64_t node_cert_life_s;
     const struct server_cert *server_cert; // what the API shows of it; NULL in tests
-    const char *url; // what others use: "https://10.0.0.1:7420"
+    const char *url;                       // what others use: "https://10.0.0.1:7420"
     gid_t socket_group; // whose members administrate through the socket; -1 = none
     int64_t started_ms;
 };

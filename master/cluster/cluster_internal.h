@@ -30,7 +30,7 @@ struct cluster {
     int64_t epoch;
 
     struct node *nodes, *nodes_by_name;
-    struct user *users;          // by name
+    struct user *users; // by name
     struct node *gone_shells;
     struct gone_node *gone;
     struct job *jobs;            // by id

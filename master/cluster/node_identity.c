@@ -274,5 +274,5 @@ void cluster_node_set_labels(struct cluster *c, struct node *n, json_t *labels, 
     n->labels = labels;
     node_dirty(c, n);
     emit(c, n, "node.labelled", user, NULL);
-    want_schedule(c, true);
+    want_schedule(c);
 }

@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/scheduler/scheduler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +153,8 @@ static void finish(struct cluster *c, struct node *n, const char *how)
                                          .user = n->identity.removed_by,
                                          .reason = how});
     log_info("nodes", "node %s (%s) is removed: %s", n->name, n->id, how);
-    want_schedule(c, true);
+    scheduler_nodes_moved(c);
+    want_schedule(c);
 }
 
 static bool holds_work(const struct node *n)

@@ -87,6 +87,8 @@ def test_operation_answers_as_described(cluster, known, method, path, op):
     values = dict(known)
     if name == "jobs_delete":
         values["job"] = known["delete"]
+    if name == "nodes_remove":
+        values["node"] = "node-3"
     if name == "jobs_explain":
         values["job"] = known["waiting"]
     url = re.sub(r"\{(\w+)\}", lambda m: str(values[m.group(1)]), path)
@@ -95,6 +97,8 @@ def test_operation_answers_as_described(cluster, known, method, path, op):
         body = job("true", name="from-the-description")
     elif name == "users_create":
         body = {"name": "newcomer", "role": "viewer"}
+    elif name == "nodes_patch":
+        body = {"labels": {"rack": "r1"}}
     elif name == "data_put":
         body = b"new bytes"
     elif method in ("post", "patch"):
