@@ -60,7 +60,7 @@ def test_a_new_node_waits_for_approval(site):
     assert any("waits for approval" in w for w in m.get("/v1/cluster")["warnings"])
     assert m.cli("node", "approve", "one").stdout.startswith("one")
     m.wait_event("node.ready", after=ev["id"], node="one")
-    done = m.get(f"/v1/jobs/{j}?wait=5s")
+    done = m.get(f"/v1/jobs/{j}?wait=30s")
     assert done["state"] == "succeeded"
     assert m.cli("node", "approve", "one").returncode == 0  # again: the same
     line = m.cli("node", "join-command", "--approved").stdout
