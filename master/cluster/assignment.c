@@ -154,8 +154,10 @@ static int answer_entries(struct cluster *c, struct node *n, int64_t since, stru
 // be its own is renewed.
 static int answer_leases(const struct node *n, bool known, struct sync_answer *a)
 {
-    bool only = !known && !a->has_assignment;
-    size_t count = only ? HASH_CNT(hh, n->assignments) : 0;
+    // One that is removed has had its time: what runs there ends with the lease it has.
+    bool ends = n->identity.removing && clock_boot_ms() > n->identity.renew_until_boot_ms;
+    bool only = (!known && !a->has_assignment) || ends;
+    size_t count = ends ? 0 : only ? HASH_CNT(hh, n->assignments) : 0;
     for (struct assignment *x = n->assignments; x && !only; x = x->hh.next)
         count += x->given_away || x->removed;
     a->lease_scope = only ? LEASES_ONLY : count ? LEASES_EXCEPT : LEASES_ALL;

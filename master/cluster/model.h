@@ -163,6 +163,7 @@ struct node_identity {
     bool removing; // its certificate is revoked as soon as its work is over
     int64_t removed_ms;
     char removed_by[NAME_BYTES];
+    int64_t renew_until_boot_ms;     // not stored: its leases are renewed so long for their grace
     int64_t remove_deadline_boot_ms; // not stored: then the record goes without an answer of it
     bool skew_known;                 // not stored
     int64_t skew_ms;                 // not stored: its wall clock minus ours, at its last message

@@ -169,10 +169,11 @@ static bool holds_work(const struct node *n)
 #define FREEZE_MARGIN_MS INT64_C(3000) // as in liveness.c
 #define DRIFT_SHARE 200
 
-// When nothing can run there any more, whatever the agent does: the leases count from now at most,
-// as each later answer says stop.
-static int64_t deadline(const struct cluster *c, const struct node *n)
+// Its leases are renewed for as long as its work may take to end; when they are over after that,
+// nothing can run there any more, whatever the agent does.
+static void set_deadline(const struct cluster *c, struct node *n)
 {
+    struct node_identity *i = &n->identity;
     int64_t grace = 0, lease = c->options.lease_ms, now = clock_boot_ms();
     for (const struct assignment *a = n->assignments; a; a = a->hh.next) {
         if (!a->task || a->removed)
@@ -182,10 +183,11 @@ static int64_t deadline(const struct cluster *c, const struct node *n)
         if (a->task->lease_ms > lease)
             lease = a->task->lease_ms;
     }
-    int64_t at = now + lease + lease / DRIFT_SHARE + FREEZE_MARGIN_MS;
-    if (n->granted_until_boot_ms > at)
-        at = n->granted_until_boot_ms;
-    return at > now + grace + CONFIRM_MS ? at : now + grace + CONFIRM_MS;
+    i->renew_until_boot_ms = n->connected ? now + grace + CONFIRM_MS : now;
+    i->remove_deadline_boot_ms =
+        i->renew_until_boot_ms + lease + lease / DRIFT_SHARE + FREEZE_MARGIN_MS;
+    if (n->granted_until_boot_ms > i->remove_deadline_boot_ms)
+        i->remove_deadline_boot_ms = n->granted_until_boot_ms;
 }
 
 void node_remove_check(struct cluster *c, struct node *n)
@@ -193,7 +195,7 @@ void node_remove_check(struct cluster *c, struct node *n)
     if (!n->identity.removing || n->gone)
         return;
     if (!n->identity.remove_deadline_boot_ms) // loaded
-        n->identity.remove_deadline_boot_ms = deadline(c, n);
+        set_deadline(c, n);
     if (!holds_work(n))
         finish(c, n, "its work is over");
     else if (clock_boot_ms() >= n->identity.remove_deadline_boot_ms)
@@ -226,7 +228,7 @@ void cluster_node_remove(struct cluster *c, struct node *n, const char *user)
     i->replace_until_ms = 0;
     node_dirty(c, n);
     stop_all(c, n, reason);
-    i->remove_deadline_boot_ms = deadline(c, n);
+    set_deadline(c, n);
     node_set_state(c, n, NODE_LEFT, reason);
     node_remove_check(c, n);
 }

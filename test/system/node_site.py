@@ -182,6 +182,7 @@ class Agent(Daemon):
         self.dir.mkdir(exist_ok=True)
         self.config = {"name": name, "master": {"url": master.url}, "join_token": token, "state_dir": f"{self.dir}/state",
                        "run_dir": f"{self.dir}/run", "data_dir": f"{master.dir}/shared", "address": "127.0.0.1", "log_level": "debug",
+                       "policy": {"default_uid": os.geteuid(), "default_gid": os.getegid(), "allow_root": os.geteuid() == 0},
                        "resources": {"cpu": "8", "memory": "8g", "gpu": "0"}, "ports": {"first": random.randrange(20000, 32000), "count": 50}, **config}
         super().__init__([str(BIN / "meadow-agent"), "--config", f"{self.dir}/agent.yml"])
 

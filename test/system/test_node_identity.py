@@ -310,7 +310,7 @@ def test_remove_moves_the_work_and_the_agent_stays_away(site):
 
 
 def test_remove_of_a_node_that_is_away(site):
-    m = site(lease="2s", sync_interval="500ms")
+    m = site(lease="6s", sync_interval="250ms")
     a = m.agent("one")
     m.wait_ready(1)
     j = m.ok("POST", "/v1/jobs", job(LONG, restart={"policy": "always"}, stop={"grace": "1s"}))["id"]
