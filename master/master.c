@@ -314,6 +314,7 @@ static int make_parts(struct master *m, struct err *e)
         .log_limit = c->log_limit,
         .disk_warn_percent = c->disk_warn_percent,
         .disk_full_percent = c->disk_full_percent,
+        .longest_lease_ms = c->lease_ms > c->stop_lease_ms ? c->lease_ms : c->stop_lease_ms,
         .restored = backup_restored(c),
         .settled = on_settled,
         .default_resources = {c->default_cpu, c->default_memory, 0},

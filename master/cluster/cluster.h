@@ -17,6 +17,7 @@ struct cluster_options {
     int64_t log_limit;                            // bytes per stream kept on a node
     int64_t disk_warn_percent, disk_full_percent; // used part of a disk; 0 = not looked at
     struct resources default_resources;           // of components without `resources`
+    int64_t longest_lease_ms; // that a master of this cluster may have given; for `restored`
     bool restored; // the store came from a backup: nothing is placed until nodes have told
                    // (settle.c)
     void (*settled)(void *userdata); // they have; NULL = nobody cares

@@ -16,9 +16,7 @@ static bool is_settled(const struct node *n)
 
 int64_t cluster_settle_ms(const struct cluster *c)
 {
-    const struct cluster_options *o = &c->options;
-    int64_t longest = o->lease_ms > o->stop_lease_ms ? o->lease_ms : o->stop_lease_ms;
-    int64_t left = c->started_boot_ms + longest + MARGIN_MS - clock_boot_ms();
+    int64_t left = c->started_boot_ms + c->options.longest_lease_ms + MARGIN_MS - clock_boot_ms();
     return !c->options.restored ? 0 : left > 0 ? left : 1;
 }
 
