@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// A cluster and what happens to it in one line of text, so that a case reads as a table row. Nodes
+// as in plan_world.h. Commands, separated by ';' ('|' lets the scheduler run):
+//   j1 ann 50 2,4,1*3 1,1 t60   submit: name, user, priority, tasks (cpu,memory,gpu*count; "all"),
+//                               with a time limit of 60 s; s = spread, b = balanced by cpu,
+//                               c = compacted by cpu
+//   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
+//   weight ann 2;  team ann red;  quota ann gpu 2;  x n1  no work for n1;  o n1  again
+// Answer: what started in each run, in order: "j1>n1,n2 j2>n1 | -".
+#pragma once
+
+#include "master/scheduler/queue.h"
+#include "test/unit/scheduler/plan_world.h"
+
+#define SCENE_JOBS 64
+#define SCENE_TASKS 16
+
+struct scene_job {
+    char id[8], user[8];
+    struct plan_demand demands[SCENE_TASKS];
+    struct plan_shape shape;
+    struct plan_entry entry;
+    struct plan_task got[SCENE_TASKS];
+    int64_t started_ms;
+    bool runs;
+};
+
+struct scene {
+    struct world world;
+    struct plan_index *index;
+    struct plan_queue *queue;
+    struct scene_job jobs[SCENE_JOBS];
+    size_t n_jobs;
+    struct {
+        char user[8], team[8];
+        struct plan_account account;
+    } accounts[8];
+    size_t n_accounts;
+    int64_t now_ms;
+    char log[1024];
+    size_t len;
+};
+
+#define SCENE_HALF_LIFE INT64_C(3600000)
+#define SCENE_HOLD_AFTER INT64_C(600000)
+
+static void scene_say(struct scene *s, const char *text)
+{
+    int n = snprintf(s->log + s->len, sizeof(s->log) - s->len, "%s%s", s->len ? " " : "", text);
+    s->len += n > 0 ? (size_t)n : 0;
+    ck_assert_uint_lt(s->len, sizeof(s->log));
+}
+
+static void scene_hold(struct scene *s, struct scene_job *j, int sign)
+{
+    for (size_t i = 0; i < j->shape.n_demands; i++)
+        ck_assert_int_eq(
+            plan_queue_hold(s->queue, j->user, &j->got[i].granted, sign, i ? 0 : sign, s->now_ms),
+            0);
+    j->runs = sign > 0;
+}
+
+static bool scene_more(void *userdata)
+{
+    (void)userdata;
+    return true;
+}
+
+static void scene_placed(struct plan_entry *e, const struct plan_task *tasks, size_t n,
+                         void *userdata)
+{
+    struct scene *s = userdata;
+    struct scene_job *j = (struct scene_job *)((char *)e - offsetof(struct scene_job, entry));
+    char text[256];
+    int len = snprintf(text, sizeof(text), "%s>", j->id);
+    ck_assert_uint_eq(n, j->shape.n_demands);
+    memcpy(j->got, tasks, n * sizeof(*tasks));
+    for (size_t i = 0; i < n; i++)
+        len += snprintf(text + len, sizeof(text) - (size_t)len, "%s%s", i ? "," : "",
+                        s->world.nodes[tasks[i].node].name);
+    j->started_ms = s->now_ms;
+    scene_hold(s, j, 1);
+    scene_say(s, text);
+}
+
+static int scene_running(const struct plan_running **ret, size_t *ret_n, void *userdata)
+{
+    static struct plan_running list[SCENE_JOBS * SCENE_TASKS];
+    const struct scene *s = userdata;
+    size_t n = 0;
+    for (size_t k = 0; k < s->n_jobs; k++) {
+        const struct scene_job *j = &s->jobs[k];
+        int64_t end = j->started_ms + j->shape.bound_ms;
+        for (size_t i = 0; j->runs && i < j->shape.n_demands; i++)
+            list[n++] = (struct plan_running){
+                (size_t)j->got[i].node, j->got[i].granted,
+                j->got[i].gpus,         j->got[i].port,
+                j->got[i].demand.ports, j->shape.bound_ms && end > s->now_ms ? end : PLAN_NEVER};
+    }
+    *ret = list;
+    *ret_n = n;
+    return 0;
+}
+
+static void scene_run(struct scene *s)
+{
+    size_t before = s->len;
+    ck_assert_int_eq(plan_queue_run(s->queue, s->index,
+                                    &(struct plan_queue_run){.more = scene_more,
+                                                             .running = scene_running,
+                                                             .placed = scene_placed,
+                                                             .userdata = s,
+                                                             .now_ms = s->now_ms}),
+                     0);
+    if (s->len == before)
+        scene_say(s, "-");
+}
+
+static struct scene_job *scene_job(struct scene *s, const char *id)
+{
+    for (size_t i = 0; i < s->n_jobs; i++)
+        if (strcmp(s->jobs[i].id, id) == 0)
+            return &s->jobs[i];
+    ck_abort_msg("no job %s", id);
+}
+
+static void scene_end(struct scene *s, struct scene_job *j)
+{
+    ck_assert_msg(j->runs, "%s does not run", j->id);
+    for (size_t i = 0; i < j->shape.n_demands; i++) {
+        const struct plan_task *t = &j->got[i];
+        struct plan_node *n = &s->world.nodes[t->node];
+        n->free.cpu_milli += t->granted.cpu_milli;
+        n->free.memory += t->granted.memory;
+        n->free.gpu += t->granted.gpu;
+        n->gpus_free |= t->gpus;
+        n->tasks--;
+        (void)plan_index_touch(s->index, (size_t)t->node);
+    }
+    scene_hold(s, j, -1);
+    plan_queue_grew(s->queue);
+}
+
+static void scene_add_tasks(struct scene_job *j, char *word)
+{
+    char *star = strchr(word, '*');
+    int count = star ? atoi(star + 1) : 1;
+    if (star)
+        *star = '\0';
+    struct amounts a = world_amounts(word, 0, 0);
+    for (; count > 0; count--)
+        j->demands[j->shape.n_demands++] = (struct plan_demand){.resources = world_resources(&a),
+                                                                .cpu_all = a.all[0],
+                                                                .memory_all = a.all[1],
+                                                                .gpu_all = a.all[2],
+                                                                .runtimes = PLAN_RUNTIME_ANY};
+}
+
+static void scene_submit(struct scene *s, char *id, char **words, int n)
+{
+    struct scene_job *j = &s->jobs[s->n_jobs];
+    (void)snprintf(j->id, sizeof(j->id), "%s", id);
+    (void)snprintf(j->user, sizeof(j->user), "%s", words[1]);
+    j->shape =
+        (struct plan_shape){.user = j->user, .priority = atoi(words[2]), .demands = j->demands};
+    for (int i = 3; i < n; i++)
+        if (words[i][0] == 't')
+            j->shape.bound_ms = INT64_C(1000) * atoi(words[i] + 1);
+        else if (words[i][0] == 's')
+            j->shape.alloc = ALLOC_SPREAD;
+        else if (words[i][0] == 'b')
+            j->shape.alloc = ALLOC_BALANCED;
+        else if (words[i][0] == 'c')
+            j->shape.alloc = ALLOC_COMPACTED;
+        else
+            scene_add_tasks(j, words[i]);
+    j->entry = (struct plan_entry){.id = j->id, .order = (int64_t)s->n_jobs++};
+    ck_assert_int_eq(plan_queue_add(s->queue, &j->entry, &j->shape), 0);
+}
+
+static void scene_account(struct scene *s, char **words)
+{
+    size_t i = 0;
+    while (i < s->n_accounts && strcmp(s->accounts[i].user, words[1]) != 0)
+        i++;
+    if (i == s->n_accounts) {
+        s->n_accounts++;
+        (void)snprintf(s->accounts[i].user, sizeof(s->accounts[i].user), "%s", words[1]);
+        s->accounts[i].account = (struct plan_account){NULL, 1, PLAN_NO_QUOTA};
+    }
+    struct plan_account *a = &s->accounts[i].account;
+    if (strcmp(words[0], "weight") == 0) {
+        a->weight = atoi(words[2]);
+    } else if (strcmp(words[0], "team") == 0) {
+        (void)snprintf(s->accounts[i].team, sizeof(s->accounts[i].team), "%s", words[2]);
+        a->team = s->accounts[i].team;
+    } else {
+        int64_t v = atoi(words[3]);
+        char kind = words[2][0];
+        *(kind == 'c'   ? &a->quota.cpu
+          : kind == 'm' ? &a->quota.memory
+          : kind == 'g' ? &a->quota.gpu
+                        : &a->quota.jobs) = kind == 'c'   ? 1000 * v
+                                            : kind == 'm' ? GIB * v
+                                                          : v;
+    }
+    ck_assert_int_eq(plan_queue_set_user(s->queue, words[1], a), 0);
+}
+
+static void scene_eligible(struct scene *s, const char *name, bool eligible)
+{
+    for (size_t i = 0; i < s->world.n_nodes; i++)
+        if (strcmp(s->world.nodes[i].name, name) == 0) {
+            s->world.nodes[i].ineligible = eligible ? NULL : "draining";
+            if (plan_index_touch(s->index, i))
+                plan_queue_grew(s->queue);
+            return;
+        }
+    ck_abort_msg("no node %s", name);
+}
+
+static void scene_command(struct scene *s, char *text)
+{
+    char *words[24], *save;
+    int n = 0;
+    for (char *w = strtok_r(text, " ", &save); w && n < 24; w = strtok_r(NULL, " ", &save))
+        words[n++] = w;
+    if (n == 0)
+        return;
+    char *what = words[0];
+    if (*what == '-')
+        scene_end(s, scene_job(s, what + 1));
+    else if (*what == '!')
+        plan_queue_remove(s->queue, &scene_job(s, what + 1)->entry);
+    else if (*what == '+')
+        s->now_ms += INT64_C(1000) * atoi(what + 1);
+    else if (strcmp(what, "x") == 0 || strcmp(what, "o") == 0)
+        scene_eligible(s, words[1], *what == 'o');
+    else if (strcmp(what, "weight") == 0 || strcmp(what, "team") == 0 || strcmp(what, "quota") == 0)
+        scene_account(s, words);
+    else
+        scene_submit(s, what, words, n);
+}
+
+static void scene_begin(struct scene *s, const char *nodes, const struct plan_policy *policy)
+{
+    memset(s, 0, sizeof(*s));
+    world_read(&s->world, nodes, "", ALLOC_BEST_FIT, METRIC_CPU);
+    ck_assert_int_eq(plan_index_new(s->world.nodes, s->world.n_nodes, &s->index), 0);
+    s->queue = plan_queue_new();
+    ck_assert_ptr_nonnull(s->queue);
+    plan_queue_set_policy(s->queue, policy);
+    s->now_ms = INT64_C(1700000000000);
+}
+
+static void scene_end_all(struct scene *s)
+{
+    plan_queue_free(s->queue);
+    plan_index_free(s->index);
+}
+
+// Plays the commands; the answer is in s->log.
+static void scene_play(struct scene *s, const char *commands)
+{
+    char copy[2048], *at = copy;
+    (void)snprintf(copy, sizeof(copy), "%s", commands);
+    for (char *end; *at; at = end) {
+        end = at + strcspn(at, ";|");
+        char mark = *end;
+        if (mark)
+            *end++ = '\0';
+        scene_command(s, at);
+        if (mark == '|' || !mark) {
+            scene_run(s);
+            if (mark && end[strspn(end, " ")])
+                scene_say(s, "|");
+        }
+    }
+}
