@@ -30,10 +30,10 @@ static const struct row {
      "a>n1 b>n1 | d>n1"},
     {"the dominant share counts: cards", "n1=100,100,4",
      "a ann 50 10,0,1; b bob 50 40 | c bob 50 10; d ann 50 10", "a>n1 b>n1 | d>n1 c>n1"},
-    {"weight 2 gets twice as much", "n1=6",
+    {"weight 2 gets twice as much", "n1=8",
      "weight ann 2; a ann 50 1; b ann 50 1; c ann 50 1; d ann 50 1; e ann 50 1; v bob 50 1; "
      "w bob 50 1; y bob 50 1; z bob 50 1",
-     "a>n1 v>n1 b>n1 c>n1 w>n1 d>n1"},
+     "a>n1 v>n1 b>n1 c>n1 w>n1 d>n1 e>n1 y>n1"},
     {"use of the past counts", "n1=4", "a ann 50 4 | +100; -a; b ann 50 4; c bob 50 4",
      "a>n1 | c>n1"},
     {"and is forgotten in time", "n1=4",
