@@ -155,6 +155,7 @@ static void component_reset(struct job_component *c)
         free(c->env[i].value);
     }
     free(c->env);
+    free(c->where);
 }
 
 void job_spec_free(struct job_spec *spec)

@@ -84,6 +84,7 @@ struct job_component {
     bool finishes_job;
     int64_t lost_after_ms; // on_node_lost.after; 0 = the cluster's (`lease` of master.yml)
     enum node_lost_action lost_action;
+    char *where; // conditions on node labels, as constraint_next reads them; NULL = none
 };
 
 struct job_spec {

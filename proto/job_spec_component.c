@@ -243,7 +243,7 @@ static const struct job_field fields[] = {
     {"stop", job_read_stop, 0, 0, 0, NULL},
     {"timeout", job_read_duration, AT(timeout_ms), 1, YEARS_MS(10), NULL},
     {"finishes_job", job_read_bool, AT(finishes_job), 0, 0, NULL},
-    {"constraints", job_later_labels, 0, 0, 0, NULL},
+    {"constraints", job_read_constraints, 0, 0, 0, NULL},
     {"on_node_lost", job_read_node_lost, 0, 0, 0, NULL},
     {"resize", job_later_resize, 0, 0, 0, NULL},
     {"array", job_later_any, 0, 0, 0, NULL},

@@ -65,7 +65,7 @@ void job_later_weight(struct job_reader *r, const struct job_field *f, const jso
                       void *object);
 void job_later_names(struct job_reader *r, const struct job_field *f, const json_t *value,
                      void *object);
-void job_later_labels(struct job_reader *r, const struct job_field *f, const json_t *value,
-                      void *object);
+void job_read_constraints(struct job_reader *r, const struct job_field *f, const json_t *value,
+                          void *object);
 void job_later_resize(struct job_reader *r, const struct job_field *f, const json_t *value,
                       void *object);

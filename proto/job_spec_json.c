@@ -2,6 +2,7 @@
 // A spec as canonical JSON: the job file again, with defaults written out and one form for
 // everything. What is none (no image, no limit) is left out; the parser reads the result back to
 // the same spec.
+#include "proto/constraint.h"
 #include "proto/job_spec_internal.h"
 
 #include "common/json.h"
@@ -115,6 +116,15 @@ static json_t *node_lost_json(struct out *o, const struct job_component *c)
     return j;
 }
 
+static json_t *constraints_json(struct out *o, const char *where)
+{
+    char label[CONSTRAINT_LABEL_BYTES], text[CONSTRAINT_TEXT_BYTES];
+    json_t *j = json_object();
+    while (constraint_next(&where, label, text))
+        put_text(o, j, label, text);
+    return j;
+}
+
 static json_t *component_json(struct out *o, const struct job_component *c)
 {
     json_t *j = json_object();
@@ -138,6 +148,8 @@ static json_t *component_json(struct out *o, const struct job_component *c)
         put_duration(o, j, "timeout", c->timeout_ms);
     put(o, j, "on_node_lost", node_lost_json(o, c));
     put(o, j, "finishes_job", json_boolean(c->finishes_job));
+    if (c->where)
+        put(o, j, "constraints", constraints_json(o, c->where));
     return j;
 }
 

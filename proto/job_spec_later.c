@@ -69,27 +69,6 @@ void job_later_names(struct job_reader *r, const struct job_field *f, const json
     refuse(r);
 }
 
-void job_later_labels(struct job_reader *r, const struct job_field *f, const json_t *value,
-                      void *object)
-{
-    const char *key;
-    json_t *member;
-
-    (void)f;
-    (void)object;
-    if (!json_is_object(value)) {
-        job_reader_expected(r, value, "a mapping of node labels such as {zone: a}");
-        return;
-    }
-    json_object_foreach ((json_t *)(uintptr_t)value, key, member) {
-        job_reader_push_key(r, value, key);
-        if (json_is_object(member) || json_is_array(member) || json_is_null(member))
-            job_reader_expected(r, member, "a text");
-        job_reader_pop(r);
-    }
-    refuse(r);
-}
-
 // --- mappings with fields of their own; the values are read into these and dropped ---
 
 struct range {

@@ -10,26 +10,34 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct plan_need need_of(struct plan_index *x, const struct plan_demand *d)
+{
+    struct plan_need need;
+    if (plan_need_on(x, d, &need) < 0)
+        need.runtimes = 0; // out of memory: as if nothing could run it
+    return need;
+}
+
 static bool same_need(const struct plan_need *a, const struct plan_need *b)
 {
     return plan_need_within(a, b) && plan_need_within(b, a);
 }
 
-static bool fits_alone(const struct plan_index *x, const struct plan_need *need)
+static bool fits_alone(struct plan_index *x, const struct plan_need *need)
 {
     for (size_t i = 0; i < x->n; i++)
-        if (plan_fits(&x->views[i], need))
+        if (plan_fits_on(x, i, need))
             return true;
     return false;
 }
 
 // The first task in order that fits nowhere; NULL = each would fit alone.
-static const struct plan_demand *find_misfit(const struct trial *t)
+static const struct plan_demand *find_misfit(struct trial *t)
 {
     struct plan_need last = {.cpu = -1};
     for (size_t k = 0; k < t->job.n_tasks; k++) {
         const struct plan_demand *d = &t->job.tasks[t->order[k].task].demand;
-        struct plan_need need = plan_need_of(d);
+        struct plan_need need = need_of(t->index, d);
         if (same_need(&need, &last))
             continue;
         if (!fits_alone(t->index, &need))
@@ -48,7 +56,7 @@ static const struct plan_demand *place_some(struct trial *t, size_t *ret_fitted)
     struct plan_index *x = t->index;
     for (size_t k = 0; k < t->job.n_tasks; k++) {
         struct plan_task *task = &t->job.tasks[t->order[k].task];
-        struct plan_need need = plan_need_of(&task->demand);
+        struct plan_need need = need_of(x, &task->demand);
         if (same_need(&need, &refused))
             continue;
         task->node = plan_index_pick(x, plan_mode_of(&t->job, &need), t->job.metric, &need,

@@ -2,6 +2,9 @@
 // What one task lacks on one node, by the same rules as fit.c but with amounts and words.
 #include "master/scheduler/explain_lack.h"
 
+#include "master/scheduler/where.h"
+#include "proto/constraint.h"
+
 #include <limits.h>
 #include <stdio.h>
 
@@ -40,6 +43,12 @@ int64_t node_total(const struct plan_node *n, enum lack l)
 bool node_runs(const struct plan_node *n, const struct plan_demand *d)
 {
     return ((unsigned)n->runtime & (unsigned)d->runtimes & PLAN_RUNTIME_ANY) != 0;
+}
+
+bool node_meets(const struct plan_node *n, const struct plan_demand *d)
+{
+    char label[CONSTRAINT_LABEL_BYTES], condition[CONSTRAINT_TEXT_BYTES];
+    return !where_unmet(n, d->where, label, condition);
 }
 
 bool node_lacks(const struct plan_node *n, const struct plan_demand *d, enum lack l,
@@ -92,6 +101,7 @@ static void tally_add(struct tally *t, enum lack l, int64_t short_by)
 void node_reason(const struct plan_node *n, const struct plan_demand *d, struct tally *tally,
                  char *out, size_t size)
 {
+    char label[CONSTRAINT_LABEL_BYTES], condition[CONSTRAINT_TEXT_BYTES];
     struct text t = text_on(out, size);
     if (n->ineligible) {
         tally_add(tally, LACK_NODE, 0);
@@ -102,6 +112,12 @@ void node_reason(const struct plan_node *n, const struct plan_demand *d, struct 
         tally_add(tally, LACK_RUNTIME, 0);
         text_add(&t, "runtime: needs a %s node, this is a %s node",
                  runtime_to_string((unsigned)d->runtimes), runtime_to_string(n->runtime));
+    }
+    if (where_unmet(n, d->where, label, condition)) {
+        const char *has = where_label(n, label);
+        tally_add(tally, LACK_LABELS, 0);
+        text_add(&t, "%slabels: needs %.60s %.60s, has %s%.30s", out[0] ? "; " : "", label,
+                 condition, has ? "" : "none", has ? has : "");
     }
     for (int i = 0; i < LACK_AMOUNTS; i++) {
         enum lack l = (enum lack)i;

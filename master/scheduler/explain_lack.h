@@ -14,6 +14,7 @@ int64_t demand_amount(const struct plan_demand *d, enum lack l);
 bool demand_is_all(const struct plan_demand *d, enum lack l);
 int64_t node_free(const struct plan_node *n, enum lack l);
 int64_t node_total(const struct plan_node *n, enum lack l);
+bool node_meets(const struct plan_node *n, const struct plan_demand *d); // its labels
 bool node_runs(const struct plan_node *n, const struct plan_demand *d);
 const char *runtime_to_string(unsigned runtimes);
 // *ret_short: how much more must be free; 0 when no amount would help.

@@ -2,11 +2,13 @@
 // The one sentence of an explanation.
 #include "master/scheduler/explain_summary.h"
 
+#include "proto/constraint.h"
+
 #include <string.h>
 
 static bool is_candidate(const struct plan_node *n, const struct plan_demand *d)
 {
-    return !n->ineligible && node_runs(n, d);
+    return !n->ineligible && node_runs(n, d) && node_meets(n, d);
 }
 
 // The most that any candidate has free, and the most that any node has at all.
@@ -109,13 +111,25 @@ static void not_together(struct text *t, const struct plan_demand *d)
     text_add(t, " free at once");
 }
 
+// "needs a node with zone a and disk != hdd; no ready node has these labels"
+static void labels_needed(struct text *t, const struct plan_demand *d)
+{
+    char label[CONSTRAINT_LABEL_BYTES], condition[CONSTRAINT_TEXT_BYTES];
+    const char *at = d->where;
+    text_add(t, "needs a node with ");
+    for (int i = 0; constraint_next(&at, label, condition); i++)
+        text_add(t, "%s%.40s %.40s", i ? " and " : "", label, condition);
+    text_add(t, "; no ready node has such labels");
+}
+
 static bool no_node(struct text *t, const struct plan_node *nodes, size_t n,
                     const struct plan_demand *d)
 {
-    size_t eligible = 0, candidates = 0;
+    size_t eligible = 0, candidates = 0, runs = 0;
     bool same = true;
     for (size_t i = 0; i < n; i++) {
         eligible += !nodes[i].ineligible;
+        runs += !nodes[i].ineligible && node_runs(&nodes[i], d);
         candidates += is_candidate(&nodes[i], d);
         same = same && nodes[i].ineligible && strcmp(nodes[i].ineligible, nodes[0].ineligible) == 0;
     }
@@ -123,6 +137,8 @@ static bool no_node(struct text *t, const struct plan_node *nodes, size_t n,
         text_add(t, "the cluster has no nodes");
     else if (eligible == 0)
         text_add(t, same ? "no node is ready (%.100s)" : "no node is ready", nodes[0].ineligible);
+    else if (runs > 0 && candidates == 0)
+        labels_needed(t, d);
     else if (candidates == 0)
         text_add(t, "needs a %s node; none is ready", runtime_to_string((unsigned)d->runtimes));
     return candidates == 0;

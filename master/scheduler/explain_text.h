@@ -10,6 +10,7 @@ enum lack {
     LACK_GPU,
     LACK_PORTS,
     LACK_RUNTIME,
+    LACK_LABELS,
     LACK_NODE,
     LACK_GANG,
     LACK_MAX

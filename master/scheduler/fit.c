@@ -60,6 +60,7 @@ bool plan_need_within(const struct plan_need *easier, const struct plan_need *ha
 {
     return easier->cpu <= harder->cpu && easier->memory <= harder->memory &&
            easier->gpus <= harder->gpus && easier->ports <= harder->ports &&
+           (!easier->where || easier->where == harder->where) &&
            !(easier->whole & ~harder->whole) && !(harder->runtimes & ~easier->runtimes);
 }
 

@@ -3,6 +3,7 @@
 // tree for each way of placing that is used enough to pay for it. Both ways to pick a node, by tree
 // and by looking at every one, give the same answer.
 #include "master/scheduler/node_tree.h"
+#include "master/scheduler/where.h"
 
 #include "common/cleanup.h"
 
@@ -58,6 +59,7 @@ void plan_index_free(struct plan_index *x)
     for (size_t i = 0; i < x->n_live; i++)
         node_tree_free(x->live[i]);
     free(x->views);
+    where_free_all(x);
     free(x->job_tasks);
     free(x->closed);
     free(x->rank_of);
@@ -82,6 +84,23 @@ bool plan_index_touch(struct plan_index *x, size_t node)
     for (size_t i = 0; i < x->n_live; i++)
         node_tree_mark(x->live[i], x->rank_of[node]);
     return has_more(&x->views[node], &before);
+}
+
+bool plan_index_relabel(struct plan_index *x, size_t node)
+{
+    bool more = where_relabel(x, node);
+    return plan_index_touch(x, node) || more;
+}
+
+int plan_need_on(struct plan_index *x, const struct plan_demand *d, struct plan_need *ret)
+{
+    *ret = plan_need_of(d);
+    return d->where ? where_of(x, d->where, &ret->where) : 0;
+}
+
+bool plan_fits_on(const struct plan_index *x, size_t node, const struct plan_need *need)
+{
+    return plan_fits(&x->views[node], need) && where_has(need->where, node);
 }
 
 bool plan_index_close(struct plan_index *x, size_t node, bool closed)
@@ -166,7 +185,7 @@ static int64_t pick_by_tree(struct plan_index *x, enum alloc_mode mode, enum all
         uint32_t node = x->node_at[at];
         node_tree_set(t, (uint32_t)at, place_key(x, mode, m, node), x->views[node]);
     }
-    at = node_tree_first(t, need, but < 0 ? -1 : (int64_t)x->rank_of[but]);
+    at = node_tree_first(t, need, x->node_at, but < 0 ? -1 : (int64_t)x->rank_of[but]);
     return at < 0 ? -1 : (int64_t)x->node_at[at];
 }
 
@@ -190,7 +209,7 @@ static int64_t pick_by_look(const struct plan_index *x, enum alloc_mode mode, en
     int64_t best = -1;
     struct plan_key best_key = {0};
     for (size_t i = 0; i < x->n; i++) {
-        if ((int64_t)i == but || !plan_fits(&x->views[i], need))
+        if ((int64_t)i == but || !plan_fits_on(x, i, need))
             continue;
         struct plan_key key = place_key(x, mode, m, i);
         if (better(x, &key, i, &best_key, best)) {
@@ -229,7 +248,7 @@ int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metri
     int64_t but = node_named(x, avoid);
     int64_t at = *slot(x, mode, m) ? pick_by_tree(x, mode, m, need, but)
                                    : pick_by_look(x, mode, m, need, but);
-    if (at < 0 && but >= 0 && plan_fits(&x->views[but], need))
+    if (at < 0 && but >= 0 && plan_fits_on(x, (size_t)but, need))
         at = but;
     return (int)at;
 }

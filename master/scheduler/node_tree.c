@@ -6,6 +6,8 @@
 // not in use costs next to nothing.
 #include "master/scheduler/node_tree.h"
 
+#include "master/scheduler/where.h"
+
 #include "common/cleanup.h"
 
 #include <stdlib.h>
@@ -259,21 +261,23 @@ int64_t node_tree_next_dirty(struct node_tree *t)
 // --- search ---
 
 static int32_t first(const struct node_tree *t, int32_t top, const struct plan_need *need,
-                     int64_t but)
+                     const uint32_t *node_at, int64_t but)
 {
     while (top != NONE && plan_fits(&t->leaves[top].best, need)) {
         const struct leaf *x = &t->leaves[top];
-        int32_t found = first(t, x->left, need, but);
+        int32_t found = first(t, x->left, need, node_at, but);
         if (found != NONE)
             return found;
-        if (top != but && plan_fits(&x->own, need))
+        if (top != but && plan_fits(&x->own, need) &&
+            (!need->where || where_has(need->where, node_at[top])))
             return top;
         top = x->right;
     }
     return NONE;
 }
 
-int64_t node_tree_first(const struct node_tree *t, const struct plan_need *need, int64_t but)
+int64_t node_tree_first(const struct node_tree *t, const struct plan_need *need,
+                        const uint32_t *node_at, int64_t but)
 {
-    return first(t, t->root, need, but);
+    return first(t, t->root, need, node_at, but);
 }

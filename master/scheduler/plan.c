@@ -14,26 +14,29 @@ bool plan_was_refused(const struct plan_refusals *r, const struct plan_need *nee
     return false;
 }
 
-static bool place_task(struct plan_index *x, struct plan_refusals *r, const struct plan_job *job,
-                       size_t k)
+// 1 = has its place, 0 = there is none, -ENOMEM.
+static int place_task(struct plan_index *x, struct plan_refusals *r, const struct plan_job *job,
+                      size_t k)
 {
     struct plan_task *t = &job->tasks[x->order[k].task];
-    struct plan_need need = plan_need_of(&t->demand);
+    struct plan_need need;
+    if (plan_need_on(x, &t->demand, &need) < 0)
+        return -ENOMEM;
     need.whole |= job->open_only ? NODE_OPEN : 0u;
     if (plan_was_refused(r, &need))
-        return false;
+        return 0;
     t->node = plan_index_pick(x, plan_mode_of(job, &need), job->metric, &need, t->demand.avoid);
     if (t->node < 0) {
         if (k == 0)
             r->needs[r->n++ % PLAN_REFUSALS_MAX] = need;
-        return false;
+        return 0;
     }
     x->cursors[k] = x->nodes[t->node].ports.cursor;
     plan_grant(&x->nodes[t->node], t);
     if (job->alloc == ALLOC_SPREAD)
         x->job_tasks[t->node]++;
     plan_index_touch(x, (size_t)t->node);
-    return true;
+    return 1;
 }
 
 // Whether all of the job's needs together are within all that is free: cheap, and spares the long
@@ -116,13 +119,14 @@ int plan_try(struct plan_index *x, struct plan_refusals *r, struct plan_job *job
     if (reserve_scratch(x, job->n_tasks) < 0 || prepare(x, job) < 0)
         return -ENOMEM;
     plan_order_tasks(x, job, x->order);
-    while (k < job->n_tasks && place_task(x, r, job, k))
+    int placed = 1;
+    while (k < job->n_tasks && (placed = place_task(x, r, job, k)) > 0)
         k++;
     job->placed = k == job->n_tasks;
     if (!job->placed)
         undo(x, job, k);
     forget_job(x, job, k);
-    return 0;
+    return placed < 0 ? placed : 0;
 }
 
 void plan_untry(struct plan_index *x, struct plan_job *job)

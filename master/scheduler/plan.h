@@ -23,6 +23,10 @@ struct plan_ports {
     uint64_t *taken; // (count + 63) / 64 words
 };
 
+struct plan_label {
+    const char *name, *value;
+};
+
 struct plan_node {
     const char *name;       // borrowed; ties go to the lowest name, byte by byte (n10 before n2)
     const char *ineligible; // NULL = may get work; else why not ("draining", "not ready: ...")
@@ -31,6 +35,8 @@ struct plan_node {
     struct resources free; // updated by the plan as it places
     uint64_t gpus_free;    // bit i = card i is free; updated
     struct plan_ports ports;
+    const struct plan_label *labels; // borrowed; plan_index_relabel when they change
+    size_t n_labels;
     int tasks; // tasks it holds now (for spread); updated
 };
 
@@ -40,6 +46,7 @@ struct plan_demand {
     bool cpu_all, memory_all, gpu_all;
     int runtimes;      // mask of plan_runtime that can run it
     int ports;         // including MASTER_PORT for index 0
+    const char *where; // conditions on labels (proto/constraint.h), or NULL
     const char *avoid; // node to avoid when another one fits (it just failed there), or NULL
 };
 
@@ -79,6 +86,8 @@ int plan_index_new(struct plan_node *nodes, size_t n_nodes,
                    struct plan_index **ret) WARN_UNUSED; // -ENOMEM
 // Whether something may fit there now that did not before.
 bool plan_index_touch(struct plan_index *x, size_t node);
+// The node's labels changed; as plan_index_touch.
+bool plan_index_relabel(struct plan_index *x, size_t node);
 int plan_index_run(struct plan_index *x, struct plan_job **jobs,
                    size_t n_jobs) WARN_UNUSED; // -ENOMEM
 void plan_index_free(struct plan_index *x);    // NULL is fine

@@ -12,11 +12,13 @@
 enum { WHOLE_CPU = 4, WHOLE_MEMORY = 8, WHOLE_GPU = 16, NODE_OPEN = 32 };
 
 // A demand, ready to be compared. A resource wanted as "all" is 0 here and a bit in `whole`.
+struct plan_where;
 struct plan_need {
     int64_t cpu, memory;
     int gpus, ports;
-    unsigned whole;    // WHOLE_*, NODE_OPEN
-    unsigned runtimes; // 0 = nothing can run it
+    unsigned whole;                 // WHOLE_*, NODE_OPEN
+    unsigned runtimes;              // 0 = nothing can run it
+    const struct plan_where *where; // NULL = any node; set by plan_need_on
 };
 
 // What a node has free, or (in a tree) the most that any of several nodes has.
@@ -27,7 +29,7 @@ struct plan_view {
     uint16_t flags; // runtimes | WHOLE_* | NODE_OPEN
 };
 
-struct plan_need plan_need_of(const struct plan_demand *d);
+struct plan_need plan_need_of(const struct plan_demand *d); // without `where`
 // All zero, so that nothing fits, when the node is not eligible.
 struct plan_view plan_view_of(const struct plan_node *n);
 // Cards that can be given: counted by number and by index.
@@ -73,6 +75,7 @@ struct plan_index {
     struct plan_node *nodes; // borrowed
     size_t n;
     struct plan_view *views;
+    struct plan_where *wheres;                      // by text
     bool *closed;                                   // kept for the head of the queue
     uint64_t mark;                                  // set by whoever closed nodes
     uint32_t *job_tasks;                            // tasks of the job under way, by node
@@ -108,6 +111,12 @@ struct plan_key place_key(const struct plan_index *x, enum alloc_mode mode, enum
 enum alloc_mode plan_mode_of(const struct plan_job *job, const struct plan_need *need);
 
 // --- index.c ---
+
+// The need with the nodes that meet its conditions. -ENOMEM.
+int plan_need_on(struct plan_index *x, const struct plan_demand *d,
+                 struct plan_need *ret) WARN_UNUSED;
+// Whether it fits on this node of the index.
+bool plan_fits_on(const struct plan_index *x, size_t node, const struct plan_need *need);
 
 // Keeps the node for a job that does not keep to open nodes. Whether more fits than before.
 bool plan_index_close(struct plan_index *x, size_t node, bool closed);

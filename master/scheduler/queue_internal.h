@@ -123,4 +123,6 @@ int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct pla
 bool reserve_binds(const struct plan_queue *q, const struct plan_lane *lane);
 void reserve_left(struct plan_queue *q, const struct plan_entry *e);
 // queue_run.c
+// Finds out which nodes the conditions of its tasks leave, in this index. -ENOMEM.
+int lane_nodes(struct plan_index *x, struct plan_lane *lane) WARN_UNUSED;
 int lane_tasks(struct plan_queue *q, const struct plan_lane *lane) WARN_UNUSED; // -> q->tasks

@@ -48,7 +48,8 @@ static bool same_demand(const struct plan_demand *a, const struct plan_demand *b
     return a->resources.cpu_milli == b->resources.cpu_milli &&
            a->resources.memory == b->resources.memory && a->resources.gpu == b->resources.gpu &&
            a->cpu_all == b->cpu_all && a->memory_all == b->memory_all && a->gpu_all == b->gpu_all &&
-           a->runtimes == b->runtimes && a->ports == b->ports && same_text(a->avoid, b->avoid);
+           a->runtimes == b->runtimes && a->ports == b->ports && same_text(a->avoid, b->avoid) &&
+           same_text(a->where, b->where);
 }
 
 static void put_demand(struct bytes *b, const struct plan_demand *d)
@@ -60,6 +61,7 @@ static void put_demand(struct bytes *b, const struct plan_demand *d)
     put_int(b, d->runtimes);
     put_int(b, d->ports);
     put_text(b, d->avoid);
+    put_text(b, d->where);
 }
 
 // Where the run of equal demands that begins at i ends.
@@ -96,10 +98,11 @@ static int copy_demands(struct plan_lane *lane, const struct plan_shape *s)
         end = group_end(s, i);
         *g = (struct demand_group){.demand = s->demands[i], .count = end - i};
         g->demand.avoid = g->demand.avoid ? strdup(g->demand.avoid) : NULL;
-        if (s->demands[i].avoid && !g->demand.avoid)
+        g->demand.where = g->demand.where ? strdup(g->demand.where) : NULL;
+        lane->n_groups++; // what it has is freed from here on
+        if ((s->demands[i].avoid && !g->demand.avoid) || (s->demands[i].where && !g->demand.where))
             return -ENOMEM;
         g->need = plan_need_of(&g->demand);
-        lane->n_groups++;
         lane->n_tasks += g->count;
         lane->sum.cpu_milli += g->need.cpu * (int64_t)g->count;
         lane->sum.memory += g->need.memory * (int64_t)g->count;
@@ -110,8 +113,10 @@ static int copy_demands(struct plan_lane *lane, const struct plan_shape *s)
 
 static void release(struct plan_lane *lane)
 {
-    for (size_t i = 0; i < lane->n_groups; i++)
+    for (size_t i = 0; i < lane->n_groups; i++) {
         free((char *)(uintptr_t)lane->groups[i].demand.avoid);
+        free((char *)(uintptr_t)lane->groups[i].demand.where);
+    }
     free(lane->groups);
     free(lane->key);
     free(lane);

@@ -3,6 +3,7 @@
 // a copy, what running work holds in the order of its ends. Its nodes are closed for later work.
 #include "master/scheduler/queue_internal.h"
 #include "master/scheduler/trial.h"
+#include "master/scheduler/where.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +149,8 @@ static bool close_eligible(struct plan_index *x, const struct plan_lane *lane)
         struct plan_view v = plan_view_of(&empty);
         v.ports = PLAN_MAX_PORTS;
         for (size_t g = 0; g < lane->n_groups && !serves; g++)
-            serves = plan_fits(&v, &lane->groups[g].need);
+            serves =
+                plan_fits(&v, &lane->groups[g].need) && where_has(lane->groups[g].need.where, i);
         more |= plan_index_close(x, i, serves);
     }
     return more;
@@ -208,7 +210,9 @@ static int find_place(struct plan_queue *q, struct plan_index *x, const struct p
 {
     struct ends ends = {0};
     *ret = (struct found){0};
-    int r = lane_tasks(q, lane);
+    int r = lane_nodes(x, lane);
+    if (r == 0)
+        r = lane_tasks(q, lane);
     struct plan_job job = job_of(q, lane);
     if (r == 0)
         r = ends_of(run, &ends);

@@ -40,6 +40,15 @@ int lane_tasks(struct plan_queue *q, const struct plan_lane *lane)
     return 0;
 }
 
+int lane_nodes(struct plan_index *x, struct plan_lane *lane)
+{
+    int r = 0;
+    for (size_t g = 0; g < lane->n_groups && r == 0; g++)
+        if (lane->groups[g].demand.where)
+            r = plan_need_on(x, &lane->groups[g].demand, &lane->groups[g].need);
+    return r;
+}
+
 static bool known_refused(const struct plan_queue *q, const struct plan_lane *lane, bool open_only)
 {
     for (size_t g = 0; g < lane->n_groups; g++) {
@@ -73,9 +82,10 @@ static int try_entry(struct plan_queue *q, struct plan_index *x, const struct pl
     if (*why)
         return 0;
     *why = bound ? PLAN_WAIT_RESERVED : PLAN_WAIT_CAPACITY;
-    if (known_refused(q, lane, bound))
-        return 0;
-    int r = lane_tasks(q, lane);
+    int r = lane_nodes(x, lane);
+    if (r < 0 || known_refused(q, lane, bound))
+        return r;
+    r = lane_tasks(q, lane);
     if (r < 0)
         return r;
     struct plan_job job = {.id = e->id,

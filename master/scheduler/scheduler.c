@@ -98,6 +98,7 @@ static void fill_demand(const struct cluster *c, const struct task *t, struct pl
     d->runtimes = t->job->spec->mode == JOB_MODE_PROCESS || !k->image ? PLAN_RUNTIME_PROCESS
                                                                       : PLAN_RUNTIME_ANY;
     d->ports = k->ports + (t->index == 0 ? 1 : 0);
+    d->where = k->where;
     d->avoid = t->avoid_node[0] ? t->avoid_node : NULL;
 }
 

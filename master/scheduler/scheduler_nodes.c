@@ -3,11 +3,26 @@
 // larger than the index knows.
 #include "master/scheduler/scheduler_nodes.h"
 
+#include "common/json.h"
+
+#include <inttypes.h>
 #include <stdlib.h>
+
+static void labels_free(struct kept_labels *l)
+{
+    json_decref(l->record);
+    json_decref(l->info);
+    json_decref(l->all);
+    free(l->list);
+    *l = (struct kept_labels){0};
+}
 
 static void clear(struct kept *k)
 {
     plan_index_free(k->index);
+    for (size_t i = 0; i < k->n; i++)
+        labels_free(&k->labels[i]);
+    free(k->labels);
     free(k->nodes);
     free(k->node_of);
     free(k->why);
@@ -39,6 +54,57 @@ static uint64_t gpus_free(const struct node *n)
     return all & ~n->gpus_taken;
 }
 
+// What the node says of its first card, as labels.
+static void add_card(json_t *all, const json_t *info)
+{
+    char text[32];
+    const json_t *card = json_array_get(json_object_get(info, "gpus"), 0);
+    int64_t memory = json_opt_i64(card, "memory", 0);
+    if (!card)
+        return;
+    json_put_str(all, "gpu.model", json_opt_str(card, "name", NULL));
+    (void)snprintf(text, sizeof(text), "%" PRId64, memory >> 20);
+    json_put_str(all, "gpu.memory", text);
+}
+
+// Built in, then as its configuration says, then as the cluster's record says: the last one wins.
+static json_t *merge_labels(const struct node *n)
+{
+    json_t *all = json_object();
+    json_t *own = json_object_get(n->info, "labels");
+    if (!all)
+        return NULL;
+    add_card(all, n->info);
+    if (own)
+        (void)json_object_update(all, own);
+    (void)json_object_update(all, n->labels);
+    return all;
+}
+
+// *ret_changed: they are others than before. -ENOMEM.
+static int take_labels(struct kept_labels *l, const struct node *n, bool *ret_changed)
+{
+    const char *name;
+    json_t *value;
+    *ret_changed = false;
+    if (l->all && l->info == n->info && json_equal(l->record, n->labels))
+        return 0;
+    struct kept_labels now = {json_deep_copy(n->labels), json_incref(n->info), merge_labels(n),
+                              NULL, 0};
+    now.list = calloc(json_object_size(now.all) + 1, sizeof(*now.list));
+    if (!now.record || !now.all || !now.list) {
+        labels_free(&now);
+        return -ENOMEM;
+    }
+    json_object_foreach (now.all, name, value)
+        if (json_is_string(value))
+            now.list[now.n++] = (struct plan_label){name, json_string_value(value)};
+    *ret_changed = !json_equal(l->all, now.all);
+    labels_free(l);
+    *l = now;
+    return 0;
+}
+
 static void fill(struct kept *k, size_t i)
 {
     const struct node *x = k->node_of[i];
@@ -51,6 +117,8 @@ static void fill(struct kept *k, size_t i)
                  x->total.gpu - x->reserved.gpu},
         .gpus_free = gpus_free(x),
         .ports = {x->port_first, x->port_count, x->port_cursor, x->ports_taken},
+        .labels = k->labels[i].list,
+        .n_labels = k->labels[i].n,
         .tasks = x->tasks,
     };
 }
@@ -71,13 +139,18 @@ static int build(struct kept *k, struct node *nodes)
     k->node_of = calloc(n + 1, sizeof(*k->node_of));
     k->why = calloc(n + 1, sizeof(*k->why));
     k->stale = calloc(n + 1, sizeof(*k->stale));
-    if (!k->nodes || !k->node_of || !k->why || !k->stale)
+    k->labels = calloc(n + 1, sizeof(*k->labels));
+    if (!k->labels || !k->nodes || !k->node_of || !k->why || !k->stale)
         return -ENOMEM;
     for (struct node *x = nodes; x; x = x->hh.next) {
         k->node_of[k->n] = x;
         x->plan_slot = (uint32_t)k->n;
         x->plan_stale = false;
+        bool changed;
+        int r = take_labels(&k->labels[k->n], x, &changed);
         fill(k, k->n++);
+        if (r < 0)
+            return r;
     }
     int r = plan_index_new(k->nodes, n, &k->index);
     k->moved = r < 0;
@@ -105,9 +178,14 @@ int kept_refresh(struct kept *k, struct node *nodes, bool *ret_grew)
     }
     for (size_t i = 0; i < k->n_stale; i++) {
         size_t slot = k->stale[i];
+        bool changed;
+        int r = take_labels(&k->labels[slot], k->node_of[slot], &changed);
+        if (r < 0)
+            return r;
         fill(k, slot);
         k->node_of[slot]->plan_stale = false;
-        *ret_grew |= plan_index_touch(k->index, slot);
+        *ret_grew |=
+            changed ? plan_index_relabel(k->index, slot) : plan_index_touch(k->index, slot);
     }
     k->n_stale = 0;
     return 0;

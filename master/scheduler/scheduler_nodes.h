@@ -5,11 +5,19 @@
 #include "master/cluster/model.h"
 #include "master/scheduler/plan.h"
 
+struct kept_labels {
+    json_t *record, *info; // what they were made of
+    json_t *all;           // name -> text; the list points into it
+    struct plan_label *list;
+    size_t n;
+};
+
 struct kept {
     struct plan_node *nodes; // in the order of the cluster's hash: as they joined
     struct node **node_of;   // same order
     size_t n;
-    char (*why)[REASON_BYTES]; // texts of `ineligible`
+    char (*why)[REASON_BYTES];  // texts of `ineligible`
+    struct kept_labels *labels; // same order
     struct plan_index *index;
     uint32_t *stale; // slots
     size_t n_stale;

@@ -280,7 +280,11 @@ START_TEST(not_supported_yet)
         top("data: x", "data", "not supported yet");
         top("health: {}", "health", "not supported yet");
         component("num: {min: 1, max: 32}, command: x", "num", "not supported yet");
-        component("constraints: {zone: a}, command: x", "constraints", "not supported yet");
+        component("constraints: {zone: {a: b}}, command: x", "constraints.zone", "expected a text");
+        component("constraints: {cuda: '>= new'}, command: x", "constraints.cuda",
+                  "expected a number after");
+        component("constraints: {zone: '!='}, command: x", "constraints.zone", "expected a value");
+        component("constraints: {'a b': x}, command: x", "constraints.a b", "expected a label");
         component("constraints: a, command: x", "constraints", "a mapping of node labels");
         component("on_node_lost: {after: 60s, action: stop}, command: x", "on_node_lost.action",
                   "expected restart, fail or wait");

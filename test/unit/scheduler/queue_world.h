@@ -4,6 +4,9 @@
 //   j1 ann 50 2,4,1*3 1,1 t60   submit: name, user, priority, tasks (cpu,memory,gpu*count; "all"),
 //                               with a time limit of 60 s; s = spread, b = balanced by cpu,
 //                               c = compacted by cpu
+//                               c = compacted by cpu; @zone:a = its tasks need that label ("_" for
+//                               a space)
+//   label n1 zone a             before anything runs
 //   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
 //   weight ann 2;  team ann red;  quota ann gpu 2;  x n1  no work for n1;  o n1  again
 // Answer: what started in each run, in order: "j1>n1,n2 j2>n1 | -".
@@ -19,6 +22,7 @@ struct scene_job {
     char id[8], user[8];
     struct plan_demand demands[SCENE_TASKS];
     struct plan_shape shape;
+    char where[128];
     struct plan_entry entry;
     struct plan_task got[SCENE_TASKS];
     int64_t started_ms;
@@ -31,6 +35,9 @@ struct scene {
     struct plan_queue *queue;
     struct scene_job jobs[SCENE_JOBS];
     size_t n_jobs;
+    struct plan_label labels[WORLD_MAX][4];
+    char label_texts[32][32];
+    size_t n_label_texts;
     struct {
         char user[8], team[8];
         struct plan_account account;
@@ -156,6 +163,40 @@ static void scene_add_tasks(struct scene_job *j, char *word)
                                                                 .runtimes = PLAN_RUNTIME_ANY};
 }
 
+static void scene_where(struct scene_job *j, char *word)
+{
+    size_t len = strlen(j->where);
+    char *colon = strchr(word, ':');
+    *colon = '\0';
+    for (char *p = colon + 1; *p; p++)
+        *p = *p == '_' ? ' ' : *p;
+    (void)snprintf(j->where + len, sizeof(j->where) - len, "%s\n%s\n", word, colon + 1);
+}
+
+static const char *scene_keep(struct scene *s, const char *text)
+{
+    char *to = s->label_texts[s->n_label_texts++];
+    (void)snprintf(to, sizeof(s->label_texts[0]), "%s", text);
+    return to;
+}
+
+static void scene_label(struct scene *s, char **words)
+{
+    for (size_t i = 0; i < s->world.n_nodes; i++) {
+        struct plan_node *n = &s->world.nodes[i];
+        if (strcmp(n->name, words[1]) != 0)
+            continue;
+        size_t at = 0;
+        while (at < n->n_labels && strcmp(s->labels[i][at].name, words[2]) != 0)
+            at++;
+        s->labels[i][at] = (struct plan_label){scene_keep(s, words[2]), scene_keep(s, words[3])};
+        n->labels = s->labels[i];
+        n->n_labels = at == n->n_labels ? at + 1 : n->n_labels;
+        if (plan_index_relabel(s->index, i))
+            plan_queue_grew(s->queue);
+    }
+}
+
 static void scene_submit(struct scene *s, char *id, char **words, int n)
 {
     struct scene_job *j = &s->jobs[s->n_jobs];
@@ -164,7 +205,9 @@ static void scene_submit(struct scene *s, char *id, char **words, int n)
     j->shape =
         (struct plan_shape){.user = j->user, .priority = atoi(words[2]), .demands = j->demands};
     for (int i = 3; i < n; i++)
-        if (words[i][0] == 't')
+        if (words[i][0] == '@')
+            scene_where(j, words[i] + 1);
+        else if (words[i][0] == 't')
             j->shape.bound_ms = INT64_C(1000) * atoi(words[i] + 1);
         else if (words[i][0] == 's')
             j->shape.alloc = ALLOC_SPREAD;
@@ -174,6 +217,8 @@ static void scene_submit(struct scene *s, char *id, char **words, int n)
             j->shape.alloc = ALLOC_COMPACTED;
         else
             scene_add_tasks(j, words[i]);
+    for (size_t i = 0; i < j->shape.n_demands; i++)
+        j->demands[i].where = j->where[0] ? j->where : NULL;
     j->entry = (struct plan_entry){.id = j->id, .order = (int64_t)s->n_jobs++};
     ck_assert_int_eq(plan_queue_add(s->queue, &j->entry, &j->shape), 0);
 }
@@ -236,6 +281,8 @@ static void scene_command(struct scene *s, char *text)
         s->now_ms += INT64_C(1000) * atoi(what + 1);
     else if (strcmp(what, "x") == 0 || strcmp(what, "o") == 0)
         scene_eligible(s, words[1], *what == 'o');
+    else if (strcmp(what, "label") == 0)
+        scene_label(s, words);
     else if (strcmp(what, "weight") == 0 || strcmp(what, "team") == 0 || strcmp(what, "quota") == 0)
         scene_account(s, words);
     else

@@ -27,7 +27,8 @@ static void change(size_t i)
 
 static struct plan_need random_need(void)
 {
-    return (struct plan_need){pick(9), pick(9), (int)pick(4), (int)pick(4), pick(8) << 2, pick(4)};
+    return (struct plan_need){pick(9),      pick(9), (int)pick(4), (int)pick(4),
+                              pick(8) << 2, pick(4), NULL};
 }
 
 static bool before(size_t a, size_t b)
@@ -68,7 +69,7 @@ START_TEST(test_first_after_changes)
             for (int step = 0; step < 2000; step++) {
                 struct plan_need need = random_need();
                 int64_t but = pick(3) ? -1 : (int64_t)pick((unsigned)n);
-                int64_t at = node_tree_first(t, &need, but);
+                int64_t at = node_tree_first(t, &need, NULL, but);
                 ck_assert_int_eq(at, first_by_look(n, &need, but));
                 found += at >= 0;
                 for (unsigned k = pick(4); k > 0; k--) {
@@ -105,7 +106,7 @@ START_TEST(test_no_nodes)
         struct node_tree *t = node_tree_new(0);
         const struct plan_need need = {.runtimes = 3};
         ck_assert_int_eq(node_tree_build(t, keys, views), 0);
-        ck_assert_int_eq(node_tree_first(t, &need, -1), -1);
+        ck_assert_int_eq(node_tree_first(t, &need, NULL, -1), -1);
         node_tree_free(t);
     }
 END_TEST
