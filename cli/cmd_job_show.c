@@ -138,7 +138,11 @@ int cmd_job_show(struct cli *cli, const struct args *args)
     }
     print_head(cli, job);
     print_components(cli, job);
-    print_tasks(cli, job);
+    if (json_opt_bool(job, "hidden", false))
+        (void)printf("\nWhat it runs, its tasks and logs are shown to %s and to operators.\n",
+                     json_opt_str(job, "user", "its owner"));
+    else
+        print_tasks(cli, job);
     return CLI_OK;
 }
 
