@@ -240,6 +240,21 @@ static void begin(struct http_request *req, void *userdata)
         http_request_body_limit(req, call->route->body_limit);
 }
 
+// What was allowed when the headers came may have been taken away while the body did. Answers 401.
+static bool still_welcome(struct call *call)
+{
+    const char *node = http_request_peer(call->req)->cert_cn;
+    bool welcome = call->who.role == ROLE_NODE
+                       ? cluster_node_by_id(call->api->cluster, node) == call->who.node
+                       : call->who.role == ROLE_OPEN || api_still_valid(call->api, &call->who);
+    if (welcome)
+        return true;
+    if (call->body_gone)
+        call->body_gone(call);
+    api_problem(call, 401, "what was shown with this request has been taken away meanwhile");
+    return false;
+}
+
 static void ready(struct http_request *req, void *userdata)
 {
     struct call *call = http_request_data(req);
@@ -247,6 +262,10 @@ static void ready(struct http_request *req, void *userdata)
     if (!call)
         return; // answered while its body was read
     http_request_on_gone(req, NULL, NULL);
+    if (!still_welcome(call)) {
+        free(call);
+        return;
+    }
     if (call->route->flags & ROUTE_STREAM_BODY)
         call->body_end(call);
     else if (!(call->route->flags & ROUTE_MUTATES) ||

@@ -94,6 +94,27 @@ def test_revoking_ends_open_streams(people):
             assert people.api("admin", "DELETE", "/v1/users/fay").status == 200
 
 
+@pytest.mark.parametrize("method,path", [("PUT", "/v1/data/half"), ("POST", "/v1/jobs")])
+def test_what_is_taken_away_while_the_body_comes_counts(people, method, path):
+    made = people.api("admin", "POST", "/v1/tokens", {"user": "gil", "role": "user"}).json
+    body = json.dumps(job("true", name="half")).encode()
+    conn = people.cluster.connect(timeout=30)
+    conn.putrequest(method, path)
+    conn.putheader("Authorization", f"Bearer {made['token']}")
+    conn.putheader("Content-Length", str(len(body)))
+    conn.putheader("Expect", "100-continue")  # so that the master says when it has read the headers
+    conn.endheaders()
+    assert conn.sock.recv(1000).startswith(b"HTTP/1.1 100")
+    conn.send(body[:10])
+    assert people.api("admin", "DELETE", f"/v1/tokens/{made['id']}").status == 200
+    conn.send(body[10:])
+    assert conn.getresponse().status == 401
+    conn.close()
+    detail(people.api("admin", "GET", "/v1/data/half"), 404)
+    detail(people.api("admin", "GET", "/v1/jobs/half"), 404)
+    assert not list((people.cluster.dir / "data").rglob(".meadow-upload-*"))
+
+
 def test_tokens_expire(people):
     made = people.api("admin", "POST", "/v1/tokens", {"user": "bob", "ttl": "1s"}).json
     # A stream that is woken by every event: it ends when the token is over, told by the next event.
