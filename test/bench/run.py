@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -238,6 +239,71 @@ def bench_events():
         os.close(fd)
 
 
+def load(c, request, seconds, connections=4):
+    """Requests a second over some connections, latencies, and the master's CPU seconds."""
+    latencies, lock, end = [], threading.Lock(), time.perf_counter() + seconds
+
+    def work():
+        own, conn = [], c.connect()
+        while time.perf_counter() < end:
+            method, path, body, headers = request()
+            t = time.perf_counter()
+            conn.request(method, path, body=body, headers=headers)
+            r = conn.getresponse()
+            r.read()
+            own.append((time.perf_counter() - t) * 1e3)
+            assert r.status == 200, r.status
+        conn.close()
+        with lock:
+            latencies.extend(own)
+
+    pid, started = c.pid("master"), time.perf_counter()
+    cpu = cpu_seconds(pid)
+    threads = [threading.Thread(target=work) for _ in range(connections)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return latencies, time.perf_counter() - started, cpu_seconds(pid) - cpu
+
+
+def without_limits(c):
+    """The master again, by a configuration without limits of rates."""
+    config = c.dir / "bench.yml"
+    config.write_text((c.dir / "master.yml").read_text() + "sealed_rate: 1000000\nlimits: {address_rate: 0, identity_rate: 0}\n")
+    c.kill("master")
+    ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    ready.bind(str(c.dir / "n"))
+    ready.settimeout(30)
+    with open(c.dir / "log" / "master.log", "ab") as log:
+        subprocess.Popen([BIN / "meadow-master", "--config", config], stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": str(c.dir / "n")})
+    while b"READY=1" not in ready.recv(4096):
+        pass
+
+
+def bench_sealed(total=2000):
+    """Sealed requests beside token requests for the same thing, and how many private RSA operations each takes. Sealing is done before."""
+    import sealed_client
+
+    def metric(c, name):
+        return next(int(x.split()[-1]) for x in c.api("GET", "/metrics").body.decode().splitlines() if x.startswith(name + " "))
+
+    with running(1) as c:
+        without_limits(c)
+        client = sealed_client.Client(c)
+        envelopes = [client.seal("GET", "/v1/whoami", exp=int(time.time()) + 230) for _ in range(total)]
+        token = {"Authorization": f"Bearer {c.token}"}
+        speed = subprocess.run(["openssl", "speed", "-seconds", "1", "rsa2048"], capture_output=True, text=True).stdout.splitlines()[-1].split()
+        show("openssl's own private RSA-2048 operations, one core", per_s=float(speed[-2]))
+        plain, seconds, cpu = load(c, lambda: ("GET", "/v1/whoami", None, token), 3)
+        show("token requests", per_s=len(plain) / seconds, median_ms=statistics.median(plain), p99_ms=pct(plain, 0.99), master_cpu_us=1e6 * cpu / len(plain))
+        before = metric(c, "meadow_sealed_rsa_operations_total")
+        sealed, seconds, cpu = load(c, lambda: ("POST", "/v1/sealed", envelopes.pop(), {"Content-Type": "application/jose"}), 3)
+        operations = metric(c, "meadow_sealed_rsa_operations_total") - before
+        show("sealed requests (RSA-2048, ES256)", per_s=len(sealed) / seconds, median_ms=statistics.median(sealed), p99_ms=pct(sealed, 0.99),
+             master_cpu_us=1e6 * cpu / len(sealed), per_s_of_a_core=len(sealed) / cpu, rsa_operations_each=operations / len(sealed))
+
+
 def bench_idle():
     with running(3) as c:
         names = ("master", "redis", "agent-1", "agent-2", "agent-3")
@@ -256,7 +322,7 @@ def bench_idle():
             show("idle meadow-init", private_dirty_KiB=m["Private_Dirty"], pss_KiB=m["Pss"])
 
 
-BENCHES = {"submissions": bench_submissions, "start": bench_start, "docker": bench_docker, "tasks": bench_tasks, "events": bench_events, "idle": bench_idle}
+BENCHES = {"submissions": bench_submissions, "start": bench_start, "docker": bench_docker, "tasks": bench_tasks, "events": bench_events, "sealed": bench_sealed, "idle": bench_idle}
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
