@@ -7,8 +7,8 @@
 #define KiB 1024u
 #define MiB (1024u * KiB)
 #define AGENT_BODY (16 * MiB)
-// A job file of 1 MiB, escaped and encoded twice.
-#define SEALED_BODY (4 * MiB)
+// Read before anybody is known, so no larger than needed: some 280 KiB of text, encoded twice.
+#define SEALED_BODY (512 * KiB)
 
 const struct route api_routes[] = {
     // method, pattern, role, flags, handler, body limit

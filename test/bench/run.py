@@ -239,7 +239,7 @@ def bench_events():
         os.close(fd)
 
 
-def load(c, request, seconds, connections=4):
+def load(c, request, seconds, connections=16):
     """Requests a second over some connections, latencies, and the master's CPU seconds."""
     latencies, lock, end = [], threading.Lock(), time.perf_counter() + seconds
 
