@@ -43,6 +43,10 @@ MATRIX = {
     "nodes_show": ROLE_VIEWER,
     "nodes_drain": ROLE_OPERATOR,
     "nodes_resume": ROLE_OPERATOR,
+    "nodes_approve": ROLE_OPERATOR,
+    "nodes_patch": ROLE_OPERATOR,
+    "nodes_remove": ROLE_OPERATOR,
+    "nodes_replace": ROLE_OPERATOR,
     "jobs_submit": ROLE_USER,
     "jobs_validate": ROLE_USER,
     "jobs_list": ROLE_VIEWER,
@@ -80,6 +84,7 @@ MATRIX = {
     "agent_sync": NODE,
     "agent_report": NODE,
     "agent_logs": NODE,
+    "agent_renew": NODE,
 }
 
 
