@@ -3,13 +3,16 @@
 
 import base64
 import http.client
+import itertools
 import json
 import secrets
-import ssl
 import time
 
 from jwcrypto import jwe, jwk, jws
+from meadow_cluster import PATIENCE, Answer
 
+ADDRESSES = itertools.count(2)
+UNOPENED = "this sealed request can't be opened"
 ALGS = {"RSA": "PS256", "EC": "ES256", "OKP": "EdDSA"}
 
 
@@ -103,3 +106,46 @@ class Client:
     def call(self, method, path, body=None, headers=None, **changes):
         status, header, payload = self.open(self.post(self.seal(method, path, body, headers, **changes)))
         return status, json.loads(payload) if header.get("cty", "").endswith("json") else payload
+
+
+class Attacker(Client):
+    """A client that comes from an address of its own."""
+
+    def __init__(self, *args, **kw):
+        super().__init__(*args, **kw)
+        self.move()
+
+    def move(self):
+        n = next(ADDRESSES)
+        self.address = f"127.1.{n // 250}.{n % 250 + 1}"
+        return self
+
+    def post(self, text):
+        conn = http.client.HTTPSConnection("127.0.0.1", self.cluster.port, context=self.cluster.tls, timeout=60 * PATIENCE, source_address=(self.address, 0))
+        try:
+            conn.request("POST", "/v1/sealed", body=text, headers={"Content-Type": "application/jose"})
+            r = conn.getresponse()
+            return Answer(r.status, r.headers, r.read())
+        finally:
+            conn.close()
+
+    def record(self):
+        lines = [e for e in self.cluster.get("/v1/audit?limit=1000")["items"] if e.get("address") == self.address and e["outcome"] == "refused"]
+        assert lines, f"nothing on record about {self.address}"
+        return lines[0]
+
+    def refused_unopened(self, text):
+        """The one error of everything that doesn't open; on record."""
+        answer = self.post(text)
+        assert answer.status == 400, answer
+        assert answer.json["detail"].startswith(UNOPENED), answer
+        assert set(answer.json) == {"type", "title", "status", "detail"}
+        assert self.record()["what"] == "sealed"
+        return answer.body
+
+    def refused_sealed(self, text, status):
+        got, header, body = self.open(self.post(text))
+        assert got == status, (got, header, body)
+        line = self.record()
+        assert line.get("key") == self.id and line["user"] == self.user, line
+        return json.loads(body)["detail"]
