@@ -98,7 +98,7 @@ BENCH_BINS := $(patsubst test/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 SIM_BINS   := $(patsubst test/sim/%.c,$(BUILD)/sim/%,$(SIM_SRC))
 
 .PHONY: all libs bins unit-bins bench-bins sim-bins check check-fast unit demo install asan fuzz \
-        fuzz-bins bench bench-scheduler sim lint lint-scripts tidy cppcheck format clean deb help print-%
+        fuzz-bins fuzz-merge bench bench-scheduler sim lint lint-scripts tidy cppcheck format clean deb help print-%
 all: libs bins
 libs: $(LIBS)
 bins: $(BINS)
@@ -222,8 +222,12 @@ bench-scheduler: $(filter %scheduler,$(BENCH_BINS))
 # --- fuzzers: clang's libFuzzer, in a build folder of their own ----------------------------------
 
 FUZZ_BUILD  := build-fuzz
-FUZZ_TIME   ?= 20
-FUZZ_NAMES  := $(patsubst test/fuzz/%.c,%,$(FUZZ_SRC))
+# "make fuzz" runs each for SECONDS (or RUNS inputs); "make fuzz FUZZ=http RUNS=1000000" one of them.
+FUZZ        ?=
+RUNS        ?=
+SECONDS     ?= 20
+FUZZ_ALL    := $(patsubst test/fuzz/%.c,%,$(FUZZ_SRC))
+FUZZ_NAMES  := $(if $(FUZZ),$(patsubst %,fuzz_%,$(patsubst fuzz_%,%,$(FUZZ))),$(FUZZ_ALL))
 fuzz-bins:
 	$(Q)$(MAKE) --no-print-directory BUILD=$(FUZZ_BUILD) CC=clang SAN=fuzzer-no-link,address,undefined \
 	  $(addprefix $(FUZZ_BUILD)/fuzz/,$(FUZZ_NAMES))
@@ -231,15 +235,12 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%.o $(LIBS_every)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -fsanitize=fuzzer -o $@ $(filter %.o,$^) \
 	  -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(PKG_LIBS)
-# New findings go to the build folder; the seeds of test/fuzz/corpus/NAME are only read.
+# New inputs go to the build folder; the seeds of test/fuzz/corpus/NAME are only read.
 fuzz: fuzz-bins
-	$(Q)for f in $(FUZZ_NAMES); do \
-	  mkdir -p $(FUZZ_BUILD)/corpus/$$f; echo "== $$f ($(FUZZ_TIME) s)"; \
-	  seeds=test/fuzz/corpus/$$f; [ -d $$seeds ] || seeds=; \
-	  $(FUZZ_BUILD)/fuzz/$$f -max_total_time=$(FUZZ_TIME) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
-	    -artifact_prefix=$(FUZZ_BUILD)/ $(FUZZ_BUILD)/corpus/$$f $$seeds > $(FUZZ_BUILD)/$$f.log 2>&1 \
-	    || { tail -40 $(FUZZ_BUILD)/$$f.log; exit 1; }; \
-	  grep -E 'stat::(number_of_executed_units|average_exec_per_sec)' $(FUZZ_BUILD)/$$f.log; done
+	$(Q)FUZZ_BUILD=$(FUZZ_BUILD) RUNS='$(RUNS)' SECONDS_EACH='$(SECONDS)' test/fuzz/run.sh $(FUZZ_NAMES)
+# What was found in the build folder, made small, replaces the seeds.
+fuzz-merge: fuzz-bins
+	$(Q)FUZZ_BUILD=$(FUZZ_BUILD) test/fuzz/run.sh --merge $(FUZZ_NAMES)
 
 # --- style ---------------------------------------------------------------------------------------
 

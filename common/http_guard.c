@@ -215,7 +215,7 @@ static bool on_value(struct http_guard *g, unsigned char c)
 
 static bool next_request(struct http_guard *g)
 {
-    *g = (struct http_guard){.state = METHOD};
+    *g = (struct http_guard){.state = METHOD, .heads = g->heads};
     return true;
 }
 
@@ -228,6 +228,7 @@ static bool on_head_lf(struct http_guard *g, unsigned char c)
     if (g->has_length && g->has_encoding)
         return refuse(g, "Content-Length beside Transfer-Encoding");
     part_clear(g);
+    g->heads++;
     if (g->has_encoding) {
         g->left = 0;
         g->state = CHUNK_SIZE;
@@ -327,24 +328,30 @@ static bool on_byte(struct http_guard *g, unsigned char c)
     return false;
 }
 
+// Skips what can be skipped of a body; returns how many bytes.
+static size_t skip(struct http_guard *g, size_t len)
+{
+    size_t n = g->left < len ? (size_t)g->left : len;
+    g->left -= n;
+    if (g->left == 0 && g->state == BODY)
+        (void)next_request(g);
+    else if (g->left == 0)
+        g->state = CHUNK_CR;
+    return n;
+}
+
 bool http_guard_feed(struct http_guard *g, const char *data, size_t len)
 {
-    while (len > 0 && !g->why) {
-        if (g->state == BODY || g->state == CHUNK_DATA) {
-            size_t n = g->left < len ? (size_t)g->left : len;
-            g->left -= n;
-            data += n;
-            len -= n;
-            if (g->left == 0 && g->state == BODY)
-                (void)next_request(g);
-            else if (g->left == 0)
-                g->state = CHUNK_CR;
-            continue;
-        }
-        if (!on_byte(g, (unsigned char)*data))
-            break;
-        data++;
-        len--;
+    size_t at = 0;
+    size_t good = 0;
+    while (at < len && !g->why) {
+        if (g->state == BODY || g->state == CHUNK_DATA)
+            at += skip(g, len - at);
+        else if (on_byte(g, (unsigned char)data[at]))
+            at++;
+        if (g->state == METHOD && g->part_len == 0 && !g->why)
+            good = at;
     }
+    g->good = good;
     return !g->why;
 }

@@ -111,11 +111,13 @@ static bool read_stopped(struct tls_conn *c, int n)
     }
 }
 
-// Earlier requests of the connection are answered first: the HTTP server sees the client's end.
-static void refuse_rest(struct tls_conn *c)
+// Requests before the bad one are answered first: the HTTP server sees them, and the client's end.
+static void refuse_rest(struct tls_conn *c, const char *data)
 {
+    size_t done = 0;
     c->bad = true;
     c->front->stats.bad_requests++;
+    (void)send_inner(c, data, c->guard.good, &done);
     inner_is_deaf(c);
     (void)shutdown(c->pair, SHUT_WR);
 }
@@ -130,7 +132,7 @@ static bool read_client(struct tls_conn *c)
         if (n <= 0)
             return read_stopped(c, n);
         if (!http_guard_feed(&c->guard, buffer, (size_t)n)) {
-            refuse_rest(c);
+            refuse_rest(c, buffer);
             return true;
         }
         size_t done = 0;

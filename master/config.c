@@ -54,7 +54,7 @@ static const struct config_field fields[] = {
     {"limits.connections", CONFIG_INT, AT(limits.connections), "2000", 10, 1000000, false},
     {"limits.address_connections", CONFIG_INT, AT(limits.address_connections), "256", 0, 1000000,
      false},
-    {"limits.handshakes", CONFIG_INT, AT(limits.handshakes), "512", 16, 100000, false},
+    {"limits.handshakes", CONFIG_INT, AT(limits.handshakes), "1024", 16, 100000, false},
     {"limits.address_handshakes", CONFIG_INT, AT(limits.address_handshakes), "128", 0, 100000,
      false},
     {"limits.handshake_timeout", CONFIG_DURATION_MS, AT(limits.handshake_ms), "10s", 1000, 120000,

@@ -77,7 +77,7 @@ step() {
     status=$?
     child=
     wait "$viewer"
-    summary=$(grep -aE '^(unit|lint): [0-9]+ passed|^(=+ )?[0-9]+ (passed|failed|error|skipped).* in [0-9.]+s' "$out/$name" | tail -n 1)
+    summary=$(grep -aE '^(unit|lint|fuzz): [0-9]+ passed|^(=+ )?[0-9]+ (passed|failed|error|skipped).* in [0-9.]+s' "$out/$name" | tail -n 1)
     before=$failed
     count "$summary"
     if [ "$counted" -eq 0 ] && [ "$status" -eq 0 ]; then
@@ -118,6 +118,7 @@ else
         step unit 900 make -s unit
         step system 2400 env MEADOW_BIN="$PWD/build/bin" "${pytest[@]}"
     fi
+    step build-fuzz 900 make -s -j "$jobs" fuzz-bins && step fuzz 600 make -s fuzz SECONDS=6
     if step build-asan 1500 "${build[@]}" SAN=$san all unit-bins; then
         step unit-asan 1500 make -s SAN=$san unit
         step system-asan 3600 env MEADOW_TEST_PATIENCE=4 MEADOW_BIN="$PWD/build-asan/bin" "${pytest[@]}"

@@ -11,8 +11,8 @@
 #define OFFSET_MAX (UINT64_C(1) << 62) // strtoull gives its highest number for what is above it
 #define FRAME_HEAD 12                  // u64 time_ms, u32 length, little-endian
 
-static int append_frames(struct log_store *s, const char *attempt, enum log_channel channel,
-                         uint64_t offset, const char *data, size_t len, uint64_t *next)
+int agents_logs_append(struct log_store *s, const char *attempt, enum log_channel channel,
+                       uint64_t offset, const char *data, size_t len, uint64_t *next)
 {
     int r = len == 0 ? log_store_append(s, attempt, channel, offset, 0, NULL, 0, next) : 0;
     while (r == 0 && len > 0) {
@@ -56,7 +56,7 @@ void agents_logs(struct call *call)
         return;
     }
     const char *data = http_request_body(call->req, &len);
-    int r = append_frames(call->api->logs, attempt, channel, offset, data, len, &next);
+    int r = agents_logs_append(call->api->logs, attempt, channel, offset, data, len, &next);
     if (r < 0) {
         api_problem(call,
                     r == -EPROTO                   ? 400

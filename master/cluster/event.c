@@ -58,6 +58,7 @@ static void keep(struct cluster *c, struct event *ev)
         *slot(c, c->first_event) = NULL;
         c->first_event++;
     }
+    free(*slot(c, ev->id)); // there is none but in a stream that was written by hand
     *slot(c, ev->id) = ev;
 }
 
@@ -108,8 +109,10 @@ void cluster_load_event(struct cluster *c, int64_t id, const char *json, size_t 
     if (ev && !c->events_loaded)
         c->first_event = id;
     c->events_loaded = true;
-    if (ev)
+    if (ev && id >= c->first_event)
         keep(c, ev);
+    else
+        free(ev); // out of order
 }
 
 json_t *event_view(const struct event *ev)

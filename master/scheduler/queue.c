@@ -24,11 +24,11 @@ static void level_free(struct level *l)
 
 static void users_free(struct plan_user *users)
 {
-    HASH_CLEAR(hh, users);
-    for (struct plan_user *next; users; users = next) {
-        next = users->hh.next;
-        free(users->name);
-        free(users);
+    struct plan_user *u, *next;
+    HASH_ITER (hh, users, u, next) {
+        HASH_DEL(users, u);
+        free(u->name);
+        free(u);
     }
 }
 

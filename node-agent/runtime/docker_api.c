@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/strbuf.h"
+#include "common/text.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -53,7 +54,9 @@ void docker_error_text(int status, const char *body, size_t len, char *out, size
     if (text)
         (void)snprintf(out, size, "%s", text);
     else
-        (void)snprintf(out, size, "the engine answered %d %.100s", status, len ? body : "");
+        (void)snprintf(out, size, "the engine answered %d %.*s", status,
+                       (int)(len < 100 ? len : 100), len ? body : "");
+    text_make_utf8(out); // it goes into reports
     for (char *p = out; *p; p++)
         if ((unsigned char)*p < ' ')
             *p = ' ';

@@ -46,8 +46,9 @@ class Answer:
 
 
 class Cluster:
-    def __init__(self, folder, nodes=1, cpu=None, memory=None, gpu=None, runtime=None, extra=()):
+    def __init__(self, folder, nodes=1, cpu=None, memory=None, gpu=None, runtime=None, extra=(), prefix=()):
         self.dir = Path(folder)
+        self.prefix = list(prefix)  # of every command: ("prlimit", "--nofile=256:256")
         # A port of its own: another cluster of this machine must not take it while the master is away.
         self.up_args = ["up", "-q", "--dir", str(self.dir), "--nodes", str(nodes), "--port", str(free_port()), *extra]
         for name, value in (("--cpu", cpu), ("--memory", memory), ("--gpu", gpu), ("--runtime", runtime)):
@@ -85,7 +86,7 @@ class Cluster:
 
     # --- the command ---
     def cli(self, *args, verb=None, check=True, timeout=60, stdin=None, text=True, env=None):
-        full = [str(BIN / "meadow"), *([verb] if verb else []), *map(str, args)]
+        full = [*self.prefix, str(BIN / "meadow"), *([verb] if verb else []), *map(str, args)]
         environment = {**os.environ, "MEADOW_DIR": str(self.dir), "HOME": str(self.dir.parent), **(env or {})}
         done = subprocess.run(full, capture_output=True, text=text, timeout=timeout * PATIENCE, input=stdin, env=environment)
         if check and done.returncode != 0:

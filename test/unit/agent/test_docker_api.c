@@ -132,6 +132,10 @@ START_TEST(errors)
         ck_assert_str_eq(text, "broken");
         docker_error_text(502, "<html>", 6, text, sizeof(text));
         ck_assert_str_eq(text, "the engine answered 502 <html>");
+        docker_error_text(502, "<html>\xff", 5, text, sizeof(text)); // no byte behind its end
+        ck_assert_str_eq(text, "the engine answered 502 <html");
+        docker_error_text(502, "\xff", 1, text, sizeof(text));
+        ck_assert_str_eq(text, "the engine answered 502 ?");
         ck_assert(!docker_pull_is_transient("dial tcp 1.2.3.4:443: i/o timeout"));
         ck_assert(docker_pull_is_transient("toomanyrequests: slow down"));
         ck_assert(!docker_pull_is_transient("pull access denied for x"));

@@ -6,6 +6,7 @@
 
 #include "test/unit/common/common_test.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define H "Host: x\r\n"
@@ -127,6 +128,21 @@ START_TEST(bad_requests_are_refused)
     }
 END_TEST
 
+// What came before a bad request in one piece may still go on.
+START_TEST(good_bytes_are_counted)
+    {
+        static const char both[] =
+            "GET / HTTP/1.1\r\n\r\nPOST / HTTP/1.1\r\nContent-Length: 2\r\n\r\nab";
+        char text[256];
+        struct http_guard g = {0};
+        (void)snprintf(text, sizeof(text), "%sGET / HTTP/1.1\r\n bad", both);
+        ck_assert(!http_guard_feed(&g, text, strlen(text)));
+        ck_assert_uint_eq(g.good, strlen(both));
+        ck_assert(!http_guard_feed(&g, both, strlen(both)));
+        ck_assert_uint_eq(g.good, 0);
+    }
+END_TEST
+
 START_TEST(nul_is_refused)
     {
         static const char in_value[] = "GET / HTTP/1.1\r\nX: a\0b\r\n\r\n";
@@ -157,6 +173,7 @@ int main(void)
     TCase *tc = tcase_create("http_guard");
     tcase_add_test(tc, good_requests_pass);
     tcase_add_test(tc, bad_requests_are_refused);
+    tcase_add_test(tc, good_bytes_are_counted);
     tcase_add_test(tc, nul_is_refused);
     tcase_add_test(tc, header_lines_are_bounded);
     suite_add_tcase(suite, tc);
