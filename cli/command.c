@@ -76,6 +76,14 @@ static const struct option_spec audit_options[] = {
     {"after", 0, "N", "only those after this entry"},
     {0},
 };
+static const struct option_spec secret_set_options[] = {
+    {"file", 0, "FILE", "where the value is (default: standard input)"},
+    {0},
+};
+static const struct option_spec secret_remove_options[] = {
+    {"user", 0, "U", "whose (admins; default: yours)"},
+    {0},
+};
 static const struct option_spec key_new_options[] = {
     {"type", 0, "ec|ed25519|rsa", "what kind (default ec: P-256)"},
     {0},
@@ -171,6 +179,10 @@ const struct command command_table[] = {
      cmd_logout},
     {"audit", NULL, "", "who changed what, and who was refused what", audit_options, 0, 0,
      cmd_audit},
+    {"secret", "set", "NAME", "store a value that jobs can name; from --file or standard input",
+     secret_set_options, 1, 1, cmd_secret_set},
+    {"secret", "list", "", "your secrets, without their values", NULL, 0, 0, cmd_secret_list},
+    {"secret", "remove", "NAME", "forget a secret", secret_remove_options, 1, 1, cmd_secret_remove},
     {"key", "new", "[NAME]", "make a key for sealed requests", key_new_options, 0, 1, cmd_key_new},
     {"key", "register", "[NAME]", "make the master know it, and pin the master's", key_user_options,
      0, 1, cmd_key_register},

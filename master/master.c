@@ -19,6 +19,7 @@
 #include "master/api/backup.h"
 #include "master/api/tokens.h"
 #include "master/backup/backup.h"
+#include "master/cluster/secret.h"
 #include "master/front.h"
 #include "master/identity.h"
 #include "master/logs/log_store.h"
@@ -303,7 +304,7 @@ static int open_identity(struct master *m, struct err *e)
 
 static int make_parts(struct master *m, struct err *e)
 {
-    char logs[300], audit[300];
+    char logs[300], audit[300], keys[300];
     const struct master_config *c = m->config;
     const struct cluster_options o = {
         .loop = m->loop,
@@ -342,9 +343,12 @@ static int make_parts(struct master *m, struct err *e)
     on_bundle(server_cert_bundle(m->cert), server_cert_bundle_sha256(m->cert), m);
     if (!m->cluster || !m->api.tokens || !m->api.idempotency)
         return err_set(e, -ENOMEM, "out of memory");
+    (void)snprintf(keys, sizeof(keys), "%s/identity", c->data_dir);
+    int r = cluster_secrets_open(m->cluster, keys, e);
     (void)snprintf(audit, sizeof(audit), "%s/audit", c->data_dir);
     const struct audit_options a = {.loop = m->loop, .folder = audit};
-    int r = audit_open(&a, &m->api.audit, e);
+    if (r == 0)
+        r = audit_open(&a, &m->api.audit, e);
     if (r == 0)
         r = front_limits(c, &m->api.limits, e);
     return r < 0 ? r : log_store_open(logs, (uint64_t)c->log_limit, &m->api.logs, e);

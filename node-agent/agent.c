@@ -139,7 +139,9 @@ static int prepare_spec(struct attempt_spec *spec, void *userdata, struct err *e
     const char *uuids[GPU_MAX];
     char out[ATTEMPT_PATH_BYTES];
     char work[ATTEMPT_PATH_BYTES];
+    char secrets[SECRETS_PATH_BYTES];
 
+    secrets_path(a->secrets_dir, spec->id, secrets);
     for (size_t i = 0; i < gpus->n; i++)
         uuids[i] = gpus->items[i].uuid[0] ? gpus->items[i].uuid : NULL;
     attempt_path(&a->dirs, spec->id, "out", out);
@@ -147,6 +149,7 @@ static int prepare_spec(struct attempt_spec *spec, void *userdata, struct err *e
     struct task_env_node node = {.data_dir = a->options.config->data_dir,
                                  .out_dir = out,
                                  .work_dir = work,
+                                 .secrets_dir = secrets,
                                  .container = is_docker(a),
                                  .gpus_simulated = gpus->simulated,
                                  .gpu_uuids = uuids,
@@ -269,6 +272,7 @@ static int make_executor(struct agent *a, struct err *e)
                                                : is_docker(a) ? STARTS_DOCKER
                                                               : STARTS_PROCESS,
                                  .policy = &a->policy,
+                                 .secrets_dir = a->secrets_dir,
                                  .log_limit = c->log_limit,
                                  .prepare = prepare_spec,
                                  .logs_open = logs_open,
@@ -278,6 +282,11 @@ static int make_executor(struct agent *a, struct err *e)
                                  .userdata = a};
 
     agent_config_policy(c, &a->policy);
+    struct err why;
+    if (secrets_folder(c->run_dir, c->state_dir, a->secrets_dir, &why) < 0) {
+        a->secrets_dir[0] = '\0';
+        log_warn("secrets", "%s; jobs with `secrets:` go to other nodes", why.text);
+    }
     if (executor_new(&o, &a->executor) < 0)
         return err_set(e, -ENOMEM, "out of memory");
     return executor_load(a->executor, e);
@@ -413,6 +422,8 @@ void agent_free(struct agent *a)
     identity_free(a->identity);
     free(a->join_token);
     free(a->pinned_ca);
+    if (a->secrets_dir[0])
+        (void)rmdir(a->secrets_dir); // stays while an attempt has some
     if (a->lock_fd >= 0)
         (void)close(a->lock_fd);
     free(a);

@@ -321,6 +321,7 @@ static int make_runtime(struct agent *a, struct err *e)
                                 .docker_socket = c->docker_socket,
                                 .cgroup_parent = c->cgroup_parent ? c->cgroup_parent : "",
                                 .policy = &a->policy,
+                                .secrets_dir = a->secrets_dir,
                                 .total_cpu_milli = node_total_cpu_milli(a->options.sysroot),
                                 .node_address = c->address ? c->address : a->address,
                                 .gpu_uuid = gpu_uuid,

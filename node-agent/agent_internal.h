@@ -10,6 +10,7 @@
 #include "node-agent/log_ship.h"
 #include "node-agent/node_report.h"
 #include "node-agent/renew.h"
+#include "node-agent/secrets.h"
 #include "node-agent/sync.h"
 
 struct status_api;
@@ -21,6 +22,7 @@ struct agent {
     struct hardware_system system;
     struct attempt_dirs dirs;
     struct policy policy;
+    char secrets_dir[SECRETS_PATH_BYTES]; // "" = there is no memory for them
     int lock_fd;
     bool stopping;
     char address[ADDRESS_BYTES];

@@ -17,6 +17,7 @@ struct executor_options {
     const char *boot_id;
     unsigned max_starts;         // under way at once, pulls included
     const struct policy *policy; // borrowed; NULL = everything is allowed (tests)
+    const char *secrets_dir;     // NULL or "" = this node cannot hold secrets
     int64_t log_limit;           // upper bound of spec.log_limit; 0 = none
     // Completes the spec's environment before the start; may fail (the attempt then ends with cause
     // ENGINE).

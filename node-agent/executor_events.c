@@ -2,6 +2,7 @@
 // What the runtime tells: engine state, the listing, phases, starts, ends, removals. Each becomes a
 // change of the table; reconcile looks at it in the same loop turn.
 #include "node-agent/executor_internal.h"
+#include "node-agent/secrets.h"
 
 #include "common/atomic_file.h"
 #include "common/clock.h"
@@ -21,6 +22,12 @@ void executor_release_slot(struct executor *x, struct task *task)
         tasks_touch(x->options.tasks, x->queue);
 }
 
+static void forget_secrets(struct executor *x, const char *id)
+{
+    if (x->options.secrets_dir)
+        secrets_remove(x->options.secrets_dir, id);
+}
+
 static void open_logs(struct executor *x, struct task *task, bool resume)
 {
     if (task->logs_opened)
@@ -36,6 +43,7 @@ void executor_end(struct executor *x, struct task *task, enum attempt_cause caus
         return;
     if (!task->logs_opened)
         task->status.logs = LOGS_COMPLETE; // it never wrote any
+    forget_secrets(x, task->status.id);
     tasks_end(x->options.tasks, task, cause, reason);
     executor_release_slot(x, task);
     if (task->logs_opened)
@@ -80,6 +88,7 @@ static void ended(struct executor *x, struct task *task, const struct attempt_st
     if (task->status.state == ATTEMPT_ENDED)
         return;
     observe(task, seen);
+    forget_secrets(x, task->status.id);
     if (!task->logs_opened)
         task->status.logs = LOGS_COMPLETE;
     task->status.state = ATTEMPT_ENDED;
@@ -224,6 +233,13 @@ static void find_vanished(struct executor *x, const struct runtime_attempt *item
     }
 }
 
+static bool may_live(const char *id, void *userdata)
+{
+    const struct executor *x = userdata;
+    const struct task *task = tasks_find(x->options.tasks, id);
+    return task && task->status.state != ATTEMPT_ENDED;
+}
+
 static void on_listed(const struct runtime_attempt *items, size_t n, void *userdata)
 {
     struct executor *x = userdata;
@@ -231,6 +247,8 @@ static void on_listed(const struct runtime_attempt *items, size_t n, void *userd
     for (size_t i = 0; i < n; i++)
         adopt(x, &items[i]);
     find_vanished(x, items, n);
+    if (!x->listed && x->options.secrets_dir)
+        secrets_sweep(x->options.secrets_dir, may_live, x);
     x->listed = true;
     for (struct task *task = tasks_first(x->options.tasks); task; task = task->hh.next)
         tasks_touch(x->options.tasks, task);

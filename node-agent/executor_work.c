@@ -2,6 +2,7 @@
 // Disk work of the executor in libuv's thread pool. A worker reads the task's spec, which nobody
 // changes or frees while the task is pinned; everything else it needs is in its own record.
 #include "node-agent/executor_internal.h"
+#include "node-agent/secrets.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@ struct work {
     struct attempt_dirs dirs;
     enum work_kind kind;
     const struct policy *policy;
+    const char *secrets_dir;
     int result;
     enum attempt_cause failed; // when result < 0
     struct err err;
@@ -33,6 +35,16 @@ static void claim(struct work *w)
         return;
     w->failed = CAUSE_ENGINE;
     w->result = attempt_claim(&w->dirs, spec, &w->err);
+    if (w->result < 0 || spec->n_secrets == 0)
+        return;
+    if (!w->secrets_dir || !*w->secrets_dir) {
+        w->failed = CAUSE_POLICY;
+        w->result = err_set(&w->err, -ENODEV,
+                            "this node has no folder in memory (tmpfs) for the job's secrets");
+        return;
+    }
+    w->result = secrets_write(w->secrets_dir, spec, &w->err);
+    w->failed = w->result == -ENOKEY ? CAUSE_START_FAILED : CAUSE_ENGINE;
 }
 
 static void work_cb(uv_work_t *request)
@@ -75,6 +87,7 @@ static int queue_work(struct executor *x, struct task *task, enum work_kind kind
     w->task = task;
     w->dirs = x->options.dirs;
     w->policy = x->options.policy;
+    w->secrets_dir = x->options.secrets_dir;
     w->kind = kind;
     int r = uv_queue_work(x->options.loop, &w->request, work_cb, done_cb);
     if (r < 0) {

@@ -173,6 +173,12 @@ static int apply_mount(const struct policy *p, struct job_mount *m, struct err *
 int policy_apply(const struct policy *p, struct attempt_spec *spec, struct err *e)
 {
     int r = apply_user(p, spec, e);
+    for (size_t i = 0; r == 0 && !p->container && i < spec->n_secrets; i++)
+        if (spec->secrets[i].path)
+            r = err_set(e, -EINVAL,
+                        "secrets: \"path\" of %s needs a container; a process finds the file in "
+                        "MEADOW_SECRETS",
+                        spec->secrets[i].name);
     for (size_t i = 0; r == 0 && p->container && i < spec->n_mounts; i++)
         r = apply_mount(p, &spec->mounts[i], e);
     return r;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define PEERS_FILE "peers.env"
+#define CONTAINER_SECRETS "/run/secrets"
 #define CONTAINER_OUT "/run/meadow/out"
 
 static struct job_env *env_find(const struct attempt_spec *spec, const char *key)
@@ -151,6 +152,9 @@ static int add_all(struct attempt_spec *spec, const struct task_env_node *node)
         r = env_set(spec, "CONTAINER_NAME", name, true);
     if (r == 0 && data)
         r = env_set(spec, "MEADOW_DATA", data, true);
+    if (r == 0 && spec->n_secrets)
+        r = env_set(spec, "MEADOW_SECRETS", node->container ? CONTAINER_SECRETS : node->secrets_dir,
+                    true);
     if (r == 0 && !node->container)
         r = env_set(spec, "HOME", node->work_dir, false);
     return r;

@@ -150,6 +150,11 @@ static void component_reset(struct job_component *c)
         free(c->mounts[i].target);
     }
     free(c->mounts);
+    for (size_t i = 0; i < c->n_secrets; i++) {
+        free(c->secrets[i].name);
+        free(c->secrets[i].path);
+    }
+    free(c->secrets);
     for (size_t i = 0; i < c->n_env; i++) {
         free(c->env[i].key);
         free(c->env[i].value);

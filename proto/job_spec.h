@@ -58,6 +58,11 @@ struct job_env {
     char *value;
 };
 
+struct job_secret {
+    char *name; // of the user whose job it is
+    char *path; // where the file is in the container; NULL = /run/secrets/NAME
+};
+
 struct job_component {
     char *name;
     char *image;    // NULL = none: process nodes only
@@ -70,6 +75,8 @@ struct job_component {
     bool cpu_all, memory_all, gpu_all; // "all": the node's total
     struct job_mount *mounts;
     size_t n_mounts;
+    struct job_secret *secrets;
+    size_t n_secrets;
     struct job_env *env;
     size_t n_env;
     int ports;

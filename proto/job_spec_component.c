@@ -237,6 +237,7 @@ static const struct job_field fields[] = {
     {"mount", job_read_mount, 0, 0, 0, NULL},
     {"mounts", job_read_mounts, 0, 0, 0, NULL},
     {"env", job_read_env, 0, 0, 0, NULL},
+    {"secrets", job_read_secrets, 0, 0, 0, NULL},
     {"ports", job_read_int, AT(ports), 0, JOB_MAX_PORTS, NULL},
     {"network", read_network, 0, 0, 0, "host, bridge or none"},
     {"restart", job_read_restart, 0, 0, 0, NULL},
@@ -250,7 +251,6 @@ static const struct job_field fields[] = {
     {"data", job_later_any, 0, 0, 0, NULL},
     {"deadline", job_later_any, 0, 0, 0, NULL},
     {"health", job_later_any, 0, 0, 0, NULL},
-    {"secrets", job_later_any, 0, 0, 0, NULL},
 };
 
 void job_read_component(struct job_reader *r, const json_t *value, struct job_component *c)

@@ -38,6 +38,9 @@ bool job_name_is_valid(const char *name);
 // Says what is wrong with a job's name (at the current path), or nothing.
 bool job_name_check(struct job_reader *r, const json_t *value, const char *name);
 
+// Absolute, at least one character below "/", without "..", control characters and ':'.
+bool job_path_ok(const char *p, size_t len);
+
 // Field readers of a component, for its table.
 void job_read_component(struct job_reader *r, const json_t *value, struct job_component *c);
 void job_read_command(struct job_reader *r, const struct job_field *f, const json_t *value,
@@ -51,6 +54,8 @@ void job_read_mounts(struct job_reader *r, const struct job_field *f, const json
 void job_read_resources(struct job_reader *r, const struct job_field *f, const json_t *value,
                         void *object);
 void job_read_restart(struct job_reader *r, const struct job_field *f, const json_t *value,
+                      void *object);
+void job_read_secrets(struct job_reader *r, const struct job_field *f, const json_t *value,
                       void *object);
 void job_read_stop(struct job_reader *r, const struct job_field *f, const json_t *value,
                    void *object);

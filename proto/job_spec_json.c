@@ -76,6 +76,21 @@ static json_t *mounts_json(struct out *o, const struct job_component *c)
     return list;
 }
 
+static json_t *secrets_json(struct out *o, const struct job_component *c)
+{
+    json_t *list = json_array();
+
+    for (size_t i = 0; i < c->n_secrets; i++) {
+        json_t *s = json_object();
+        put_text(o, s, "name", c->secrets[i].name);
+        if (c->secrets[i].path)
+            put_text(o, s, "path", c->secrets[i].path);
+        if (json_array_append_new(list, s) < 0)
+            o->failed = true;
+    }
+    return list;
+}
+
 static json_t *env_json(struct out *o, const struct job_component *c)
 {
     json_t *j = json_object();
@@ -138,6 +153,8 @@ static json_t *component_json(struct out *o, const struct job_component *c)
         put(o, j, "resources", resources_json(o, c));
     if (c->n_mounts)
         put(o, j, "mounts", mounts_json(o, c));
+    if (c->n_secrets)
+        put(o, j, "secrets", secrets_json(o, c));
     if (c->n_env)
         put(o, j, "env", env_json(o, c));
     put(o, j, "ports", json_integer(c->ports));

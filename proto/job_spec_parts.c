@@ -100,7 +100,7 @@ void job_read_resources(struct job_reader *r, const struct job_field *f, const j
 
 #define TARGET_FORM "an absolute path in the container, or /host/path:/container/path"
 
-static bool is_path(const char *p, size_t len)
+bool job_path_ok(const char *p, size_t len)
 {
     if (len < 2 || len > JOB_MAX_PATH || p[0] != '/')
         return false;
@@ -131,8 +131,8 @@ static void read_target(struct job_reader *r, const struct job_field *f, const j
     const char *inside = colon ? colon + 1 : text;
 
     (void)f;
-    if (!text || !is_path(inside, strlen(inside)) ||
-        (colon && !is_path(text, (size_t)(colon - text)))) {
+    if (!text || !job_path_ok(inside, strlen(inside)) ||
+        (colon && !job_path_ok(text, (size_t)(colon - text)))) {
         job_reader_expected(r, value, TARGET_FORM);
         return;
     }
@@ -152,7 +152,7 @@ static void read_source(struct job_reader *r, const struct job_field *f, const j
     const char *text = json_string_value(value);
 
     (void)f;
-    if (!text || !is_path(text, strlen(text)))
+    if (!text || !job_path_ok(text, strlen(text)))
         job_reader_expected(r, value, "an absolute path on the node");
     else if (m->source)
         job_reader_problem(r, value, "`target` names a host path too: keep one of them");

@@ -49,6 +49,9 @@ void users_show(struct call *call);
 void users_create(struct call *call);
 void users_change(struct call *call);
 void users_delete(struct call *call);
+void secrets_list(struct call *call);
+void secrets_put(struct call *call);
+void secrets_remove(struct call *call);
 // key_routes.c
 void keys_register(struct call *call);
 void keys_list(struct call *call);

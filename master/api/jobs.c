@@ -4,6 +4,7 @@
 #include "common/json.h"
 #include "common/units.h"
 #include "master/api/handlers.h"
+#include "master/cluster/secret.h"
 #include "master/scheduler/plan.h"
 
 #include <stdlib.h>
@@ -110,6 +111,17 @@ static struct job_spec *read_spec(struct call *call, struct job_warnings *warnin
     return r < 0 ? NULL : spec;
 }
 
+// Answers the problem itself.
+static bool has_secrets(struct call *call, const struct job_spec *spec)
+{
+    const char *missing = cluster_secret_missing(call->api->cluster, spec, call->who.user);
+    if (missing)
+        api_problem(call, 422,
+                    "secrets: %s has no secret \"%s\": make it with `meadow secret set %s`",
+                    call->who.user, missing, missing);
+    return !missing;
+}
+
 void jobs_submit(struct call *call)
 {
     struct err e = {""};
@@ -124,7 +136,9 @@ void jobs_submit(struct call *call)
         return;
     }
     struct job_spec *spec = read_spec(call, &warnings);
-    if (spec) {
+    if (spec && !has_secrets(call, spec)) {
+        job_spec_free(spec);
+    } else if (spec) {
         int r = cluster_job_submit(call->api->cluster, spec, call->who.user, &j, &e);
         if (r < 0) {
             job_spec_free(spec);
@@ -145,7 +159,9 @@ void jobs_validate(struct call *call)
 {
     struct job_warnings warnings = {0};
     struct job_spec *spec = read_spec(call, &warnings);
-    if (spec) {
+    if (spec && !has_secrets(call, spec)) {
+        job_spec_free(spec);
+    } else if (spec) {
         json_t *j = json_object();
         json_put(j, "spec", job_spec_to_json(spec));
         json_put(j, "warnings", warnings_json(&warnings));

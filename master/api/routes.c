@@ -60,6 +60,10 @@ const struct route api_routes[] = {
     {"POST", "/v1/sealed", ROLE_OPEN, ROUTE_NOT_SEALED, sealed_post, SEALED_BODY},
     {"POST", "/v1/backup", ROLE_ADMIN, ROUTE_AUDITED, backup_get, 4 * KiB},
 
+    {"GET", "/v1/secrets", ROLE_USER, 0, secrets_list, 0},
+    {"PUT", "/v1/secrets/{s}", ROLE_USER, ROUTE_MUTATES, secrets_put, 256 * KiB},
+    {"DELETE", "/v1/secrets/{s}", ROLE_USER, ROUTE_MUTATES, secrets_remove, 4 * KiB},
+
     {"GET", "/v1/data", ROLE_VIEWER, 0, data_list, 0},
     {"GET", "/v1/data/", ROLE_VIEWER, 0, data_list, 0},
     {"GET", "/v1/data/{path...}", ROLE_VIEWER, 0, data_get, 0},

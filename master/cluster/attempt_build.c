@@ -108,7 +108,7 @@ struct attempt_spec *attempt_build(struct cluster *c, const struct task *t)
     s->log_limit = c->options.log_limit;
     if (!s->job || !s->job_name || !s->user || !s->component || (k->image && !s->image) ||
         copy_command(s, k->command) < 0 || copy_mounts(s, k) < 0 || copy_grants(s, t) < 0 ||
-        attempt_env(c, t, &s->env, &s->n_env) < 0) {
+        attempt_env(c, t, &s->env, &s->n_env) < 0 || secret_for_attempt(c, t, s) < 0) {
         attempt_spec_free(s);
         return NULL;
     }

@@ -277,9 +277,13 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
     static const struct {
         const char *prefix;
         int (*load)(struct cluster *c, const json_t *j, struct err *e);
-    } kinds[] = {{"node:", node_from_record},        {"job:", job_from_record},
-                 {"gone:", gone_from_record},        {"user:", user_from_record},
-                 {"task:", NULL},                    {"lease_grant", grant_from_record},
+    } kinds[] = {{"node:", node_from_record},
+                 {"job:", job_from_record},
+                 {"gone:", gone_from_record},
+                 {"user:", user_from_record},
+                 {"task:", NULL},
+                 {"lease_grant", grant_from_record},
+                 {"secret:", secret_from_record},
                  {"usage:", scheduler_usage_from_record}};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
@@ -339,6 +343,7 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
         job_refresh(c, j);
     }
     task_timers(c);
+    secret_reseal_all(c);
     want_schedule(c);
     return 0;
 }
@@ -385,6 +390,7 @@ void cluster_free(struct cluster *c)
     }
     event_free_all(c);
     user_free_all(c);
+    secret_free_all(c);
     free(c->extras);
     free(c->publishing);
     free(c->publishing_generation);

@@ -33,6 +33,8 @@ struct cluster {
     struct user *users; // by name
     struct node *gone_shells;
     struct gone_node *gone;
+    struct secret *secrets;      // by "<user>/<name>"
+    struct seal_keys *seal_keys; // NULL = secrets can't be kept (tests)
     struct job *jobs;            // by id
     struct job *oldest, *newest; // oldest is the list's head; newest its tail
     struct job_names *names;
@@ -177,6 +179,15 @@ attempt_build_bare(const char *id); // of an attempt that is only kept for its l
 int attempt_env(struct cluster *c, const struct task *t, struct job_env **ret,
                 size_t *ret_n) WARN_UNUSED;
 struct resources component_resources(const struct cluster *c, const struct job_component *k);
+
+// secret.c
+int secret_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+void secret_reseal_all(struct cluster *c); // what is sealed under an older key
+void secret_forget_user(struct cluster *c, const char *user);
+// Into the spec, with their values while it has not run yet. -ENOMEM.
+int secret_for_attempt(const struct cluster *c, const struct task *t,
+                       struct attempt_spec *spec) WARN_UNUSED;
+void secret_free_all(struct cluster *c);
 
 // user.c
 int user_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;

@@ -237,6 +237,7 @@ int cluster_user_remove(struct cluster *c, const char *name)
     if (!u)
         return -ENOENT;
     record_key(u->name, key);
+    secret_forget_user(c, u->name); // nobody of the same name later shall have them
     HASH_DEL(c->users, u);
     scheduler_user_changed(c, u->name);
     free(u);

@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "node-agent/runtime/proc_scan.h"
+#include "node-agent/secrets.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -14,6 +15,7 @@
 
 #define RUN_INIT "/run/meadow/init"
 #define RUN_OUT "/run/meadow/out"
+#define RUN_SECRETS "/run/secrets"
 #define RUN_LEASE "/run/meadow/lease"
 #define CPU_PERIOD_US 100000
 #define CPU_QUOTA_MIN_US 1000 // the kernel takes no less
@@ -84,6 +86,22 @@ static json_t *mount(const char *source, const char *target, bool read_only)
                      "ReadOnly", (int)read_only);
 }
 
+static void add_secrets(const struct runtime_options *o, const struct attempt_spec *spec,
+                        json_t *list)
+{
+    char folder[SECRETS_PATH_BYTES], path[SECRETS_PATH_BYTES + 80];
+    if (spec->n_secrets == 0 || !o->secrets_dir)
+        return;
+    secrets_path(o->secrets_dir, spec->id, folder);
+    (void)json_array_append_new(list, mount(folder, RUN_SECRETS, true));
+    for (size_t i = 0; i < spec->n_secrets; i++) {
+        if (!spec->secrets[i].path)
+            continue;
+        (void)snprintf(path, sizeof(path), "%s/%.63s", folder, spec->secrets[i].name);
+        (void)json_array_append_new(list, mount(path, spec->secrets[i].path, true));
+    }
+}
+
 static json_t *mounts(const struct runtime_options *o, const struct attempt_spec *spec)
 {
     char path[ATTEMPT_PATH_BYTES];
@@ -93,6 +111,7 @@ static json_t *mounts(const struct runtime_options *o, const struct attempt_spec
     (void)json_array_append_new(list, mount(path, RUN_OUT, false));
     attempt_run_path(&o->dirs, spec->id, "", path);
     (void)json_array_append_new(list, mount(path, RUN_LEASE, true));
+    add_secrets(o, spec, list);
     for (size_t i = 0; i < spec->n_mounts; i++) {
         const struct job_mount *m = &spec->mounts[i];
         (void)json_array_append_new(
