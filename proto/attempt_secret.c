@@ -51,6 +51,10 @@ int secret_decode(const char *text, char **ret, size_t *ret_len)
         return -EPROTO;
     if (len / 4 * 3 > SECRET_MAX_BYTES + 2)
         return -EFBIG;
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    if (strspn(text, alphabet) + 2 < len)
+        return -EPROTO;
     size_t pad = len && text[len - 1] == '=' ? 1 + (text[len - 2] == '=') : 0;
     cleanup_free char *value = malloc(len / 4 * 3 + 1);
     if (!value)
