@@ -66,6 +66,9 @@ MATRIX = {
     "tokens_list": ROLE_VIEWER,
     "tokens_create": ROLE_USER,
     "tokens_revoke": ROLE_VIEWER,  # one's own; others' are 404
+    "secrets_list": ROLE_USER,
+    "secrets_put": ROLE_USER,
+    "secrets_remove": ROLE_USER,  # one's own; others' need admin
     "audit": ROLE_ADMIN,
     "join_tokens_create": ROLE_ADMIN,
     "keys_master": ANY,
@@ -95,7 +98,7 @@ def test_the_table_has_every_operation():
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 def test_route_by_role(people, name):
     method, path = OPERATIONS[name]
-    values = {"job": people.job, "node": "no-such-node", "user": "no-such-user", "token": "tnosuchtoken1", "path": "no/such/file",
+    values = {"secret": "no-such-secret", "job": people.job, "node": "no-such-node", "user": "no-such-user", "token": "tnosuchtoken1", "path": "no/such/file",
               "attempt": "anosuch"}
     # Nothing may be changed by those who are let in: a body that is refused for itself, or an object that isn't there.
     url = re.sub(r"\{(\w+)\}", lambda m: str(values.get(m.group(1), "nothing")), path)
