@@ -23,4 +23,4 @@
 // Lines in the log and places in the list of events that one node may cause: see
 // master/cluster/event_limit.c.
 #define LIMIT_NODE_EVENTS_PER_S 200
-#define LIMIT_NODE_EVENTS_BURST 2000
+#define LIMIT_NODE_EVENTS_BURST 5000

@@ -6,7 +6,10 @@
 #include "common/log.h"
 #include "master/api/limits.h"
 
+#include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define BODY_LIMIT 65536
 #define ROOM_MIN 8 // of each kind, however few descriptors there are
@@ -90,4 +93,15 @@ int front_limits(const struct master_config *c, struct limits **ret, struct err 
                                      .identity_rate = (uint32_t)c->limits.identity_rate,
                                      .identity_burst = (uint32_t)c->limits.identity_burst};
     return limits_new(&o, ret) < 0 ? err_set(e, -ENOMEM, "out of memory") : 0;
+}
+
+void front_url(const struct master_config *c, uint16_t port, char *out, size_t size)
+{
+    char host[256];
+    const char *name = c->advertise;
+    if (!name && strcmp(c->listen_address, "0.0.0.0") != 0 && strcmp(c->listen_address, "::") != 0)
+        name = c->listen_address;
+    if (!name)
+        name = gethostname(host, sizeof(host)) == 0 ? host : "localhost";
+    (void)snprintf(out, size, strchr(name, ':') ? "https://[%s]:%u" : "https://%s:%u", name, port);
 }

@@ -64,19 +64,6 @@ static void fail(struct master *m, int code, const char *what, const struct err 
 
 // --- listeners ---
 
-static void set_url(struct master *m, uint16_t port)
-{
-    char host[256];
-    const char *name = m->config->advertise;
-    if (!name && strcmp(m->config->listen_address, "0.0.0.0") != 0 &&
-        strcmp(m->config->listen_address, "::") != 0)
-        name = m->config->listen_address;
-    if (!name)
-        name = gethostname(host, sizeof(host)) == 0 ? host : "localhost";
-    (void)snprintf(m->url, sizeof(m->url), strchr(name, ':') ? "https://[%s]:%u" : "https://%s:%u",
-                   name, port);
-}
-
 static gid_t socket_group(const struct master_config *c)
 {
     const struct group *g = c->socket_group ? getgrnam(c->socket_group) : NULL;
@@ -98,7 +85,7 @@ static int listen_all(struct master *m, struct err *e)
                                    (uint16_t)m->config->listen_port, &tls, &port, e);
     if (r < 0)
         return r;
-    set_url(m, port);
+    front_url(m->config, port, m->url, sizeof(m->url));
     return http_server_listen_unix(m->server, path, 0660, socket_group(m->config), e);
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "master/scheduler/scheduler.h"
 
@@ -263,9 +264,10 @@ struct cluster *cluster_new(const struct cluster_options *o)
     c->id = strdup(o->id);
     c->name = strdup(o->name);
     c->events = calloc(CLUSTER_EVENTS_KEPT, sizeof(*c->events));
+    c->event_limit = event_limit_new(LIMIT_NODE_EVENTS_PER_S, LIMIT_NODE_EVENTS_BURST);
     c->first_event = 1;
     c->scheduler = scheduler_new(o);
-    if (!c->scheduler || !c->id || !c->name || !c->events) {
+    if (!c->scheduler || !c->id || !c->name || !c->events || !c->event_limit) {
         cluster_free(c);
         return NULL;
     }

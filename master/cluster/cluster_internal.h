@@ -4,6 +4,7 @@
 #pragma once
 
 #include "master/cluster/cluster.h"
+#include "master/cluster/event_limit.h"
 #include "master/cluster/user.h"
 
 struct job_names { // jobs that have or had one name
@@ -59,6 +60,7 @@ struct cluster {
 
     struct event **events; // ring of kept events, by id
     bool events_loaded;
+    struct event_limit *event_limit;
     int64_t first_event; // id of the oldest kept; last_event + 1 when there is none
     int64_t last_event, collected_event, published_event;
     int64_t seen_event, trimmed_event; // at the last look of give_back_memory, at its last trim

@@ -4,6 +4,8 @@
 // durable. The newest are kept in memory.
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/limits.h"
+#include "common/log.h"
 #include "master/cluster/cluster_internal.h"
 
 #include <stdlib.h>
@@ -62,12 +64,54 @@ static void keep(struct cluster *c, struct event *ev)
     *slot(c, ev->id) = ev;
 }
 
+static void make(struct cluster *c, const char *const texts[TEXTS])
+{
+    struct event *ev = event_new(c->last_event + 1, clock_real_ms(), texts);
+    if (!ev)
+        return; // the change itself is still recorded; only its line in the list is missing
+    c->last_event++;
+    keep(c, ev);
+    mark(c);
+}
+
+static void tell_left_out(struct cluster *c, const char *type, const char *node, const char *reason)
+{
+    const char *texts[TEXTS] = {type, "node", node, "", "", reason, ""};
+    make(c, texts);
+    log_warn("events", "node %s: %s", node, reason);
+}
+
+// Whether the event goes into the list: what a node causes is bounded, so that one that floods does
+// not push everybody's events out of it.
+static bool within_limit(struct cluster *c, const struct event_fields *f, const char *node)
+{
+    char reason[160];
+    uint64_t before = 0;
+    bool by_node = f->task || strcmp(f->type, "node.agent_restarted") == 0;
+    if (!node[0] || !by_node || !c->event_limit)
+        return true;
+    enum event_verdict v = event_limit_take(c->event_limit, node, clock_boot_ms(), &before);
+    if (v == EVENT_LAST) {
+        (void)snprintf(
+            reason, sizeof(reason),
+            "more than %d events a second: events of this node's tasks are left out from "
+            "here on",
+            LIMIT_NODE_EVENTS_PER_S);
+        tell_left_out(c, "node.events_suppressed", node, reason);
+    } else if (before > 0) {
+        (void)snprintf(reason, sizeof(reason), "%llu events were left out",
+                       (unsigned long long)before);
+        tell_left_out(c, "node.events_resumed", node, reason);
+    }
+    return v == EVENT_GOES;
+}
+
 void event_emit(struct cluster *c, const struct event_fields *f)
 {
     char task[256] = "";
     const struct job *job = f->task ? f->task->job : f->job;
     const char *node = f->node ? f->node->name : f->task ? f->task->node_name : "";
-    if (!c->commit) // loading
+    if (!c->commit || !within_limit(c, f, node)) // loading, or a flood
         return;
     if (f->task)
         task_name(f->task, task, sizeof(task));
@@ -80,12 +124,7 @@ void event_emit(struct cluster *c, const struct event_fields *f)
                                 f->user ? f->user
                                 : job   ? job->user
                                         : ""};
-    struct event *ev = event_new(c->last_event + 1, clock_real_ms(), texts);
-    if (!ev)
-        return; // the change itself is still recorded; only its line in the list is missing
-    c->last_event++;
-    keep(c, ev);
-    mark(c);
+    make(c, texts);
 }
 
 void cluster_event(struct cluster *c, const char *type, const char *reason, const char *user)
@@ -203,4 +242,6 @@ void event_free_all(struct cluster *c)
         free(c->events[i]);
     free(c->events);
     c->events = NULL;
+    event_limit_free(c->event_limit);
+    c->event_limit = NULL;
 }
