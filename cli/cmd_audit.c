@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define PAGE 1000
+#define LIMIT_MAX 1000000
 
 static void print_who(struct strbuf *b, const json_t *x)
 {
@@ -55,20 +56,19 @@ static void print_entry(const struct cli *cli, const json_t *x)
 }
 
 // The newest `limit` pages come newest first; they are put together oldest first.
-static int fetch(struct cli *cli, const struct args *args, long limit, json_t *ret_items)
+static int fetch(struct cli *cli, const struct args *args, long limit, int64_t after, bool wait,
+                 json_t *ret_items, int64_t *ret_last)
 {
     cleanup_free char *before = NULL;
-    long after = 0;
-    struct err e = {""};
-    if (args_number(args, "after", 0, INT32_MAX, &after, &e) < 0)
-        return cli_usage(args, e.text);
+    *ret_last = 0;
     while ((long)json_array_size(ret_items) < limit) {
         struct strbuf path = {0};
         cleanup_json json_t *page = NULL;
         size_t i;
         json_t *x;
         long want = limit - (long)json_array_size(ret_items);
-        strbuf_printf(&path, "/v1/audit?limit=%ld&after=%ld", want < PAGE ? want : PAGE, after);
+        strbuf_printf(&path, "/v1/audit?limit=%ld&after=%lld%s", want < PAGE ? want : PAGE,
+                      (long long)after, wait && !before ? "&wait=20s" : "");
         if (before)
             strbuf_printf(&path, "&before=%s", before);
         if (args_has(args, "user")) {
@@ -79,6 +79,8 @@ static int fetch(struct cli *cli, const struct args *args, long limit, json_t *r
         int code = cli_get(cli, "audit", text, &page);
         if (code != CLI_OK)
             return code;
+        if (!before)
+            *ret_last = json_opt_i64(page, "last", 0);
         json_array_foreach (json_object_get(page, "items"), i, x)
             (void)json_array_insert(ret_items, 0, x);
         const char *next = json_opt_str(page, "next", NULL);
@@ -90,20 +92,57 @@ static int fetch(struct cli *cli, const struct args *args, long limit, json_t *r
     return CLI_OK;
 }
 
+// One value a line (or document), so that a follower's output can be read as it comes.
+static void print_all(const struct cli *cli, const json_t *items)
+{
+    size_t i;
+    const json_t *x;
+    json_array_foreach (items, i, x) {
+        if (cli->format == OUTPUT_JSON) {
+            cleanup_free char *text = json_text(x);
+            (void)printf("%s\n", text ? text : "");
+        } else if (cli->format == OUTPUT_YAML) {
+            (void)printf("---\n");
+            (void)cli_print_value(cli, x);
+        } else {
+            print_entry(cli, x);
+        }
+    }
+    (void)fflush(stdout);
+}
+
+// Until interrupted or refused.
+static int follow(struct cli *cli, const struct args *args, int64_t after)
+{
+    for (;;) {
+        cleanup_json json_t *items = cli_need(json_array());
+        int code = fetch(cli, args, LIMIT_MAX, after, true, items, &after);
+        if (code != CLI_OK)
+            return code;
+        print_all(cli, items);
+        if (ferror(stdout))
+            return cli_output_gone();
+    }
+}
+
 int cmd_audit(struct cli *cli, const struct args *args)
 {
     cleanup_json json_t *items = cli_need(json_array());
     struct err e = {""};
-    size_t i;
-    const json_t *x;
-    long limit = 50;
+    long limit = 50, after = 0;
+    int64_t last;
 
-    if (args_number(args, "limit", 1, 1000000, &limit, &e) < 0)
+    if (args_number(args, "limit", 1, LIMIT_MAX, &limit, &e) < 0 ||
+        args_number(args, "after", 0, INT32_MAX, &after, &e) < 0)
         return cli_usage(args, e.text);
-    int code = fetch(cli, args, limit, items);
-    if (code != CLI_OK || cli_print_value(cli, items))
+    int code = fetch(cli, args, limit, after, false, items, &last);
+    if (code != CLI_OK)
         return code;
-    json_array_foreach (items, i, x)
-        print_entry(cli, x);
-    return CLI_OK;
+    if (!args_has(args, "follow")) {
+        if (!cli_print_value(cli, items))
+            print_all(cli, items);
+        return CLI_OK;
+    }
+    print_all(cli, items);
+    return follow(cli, args, last);
 }

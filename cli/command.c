@@ -71,6 +71,7 @@ static const struct option_spec login_options[] = {
     {0},
 };
 static const struct option_spec audit_options[] = {
+    {"follow", 'f', NULL, "go on as it happens"},
     {"limit", 0, "N", "the last N (default 50)"},
     {"user", 0, "U", "only this user's"},
     {"after", 0, "N", "only those after this entry"},

@@ -12,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 #define FILE_BYTES ((size_t)16 * 1024 * 1024)
 #define FILES 10
@@ -33,6 +34,7 @@ struct audit {
     unsigned files;
     int64_t aggregate_ms, last_number;
     struct offence *offences;
+    struct audit_watch *watches, *watch_next;
     uv_timer_t timer; // earliest offence's due
 };
 
@@ -110,6 +112,31 @@ static json_t *line_new(const struct call *call, int status, const json_t *answe
     return j;
 }
 
+static void tell_watches(struct audit *a)
+{
+    for (struct audit_watch *w = a->watches; w; w = a->watch_next) {
+        a->watch_next = w->next;
+        w->line(w->userdata);
+    }
+}
+
+void audit_watch_add(struct audit *a, struct audit_watch *w)
+{
+    DL_APPEND(a->watches, w);
+}
+
+void audit_watch_remove(struct audit *a, struct audit_watch *w)
+{
+    if (a->watch_next == w)
+        a->watch_next = w->next;
+    DL_DELETE(a->watches, w);
+}
+
+int64_t audit_last(const struct audit *a)
+{
+    return a->last_number;
+}
+
 static void write_line(struct audit *a, json_t *j)
 {
     json_put_i64(j, "n", a->last_number + 1);
@@ -121,6 +148,8 @@ static void write_line(struct audit *a, json_t *j)
         log_error("audit", "a line can't be written (%s): %s", strerror(-r), text ? text : "");
     if (r == 0 && text && log_to_journal())
         log_info("audit", "%s", text);
+    if (r == 0)
+        tell_watches(a);
 }
 
 // --- repeated offences ---

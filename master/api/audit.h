@@ -40,5 +40,14 @@ bool audit_synced(const struct audit *a);
 const char *audit_folder(const struct audit *a, unsigned *ret_files);
 // Calls fn (later, never from inside) when every line written so far is on disk; with 0 or -errno.
 int audit_then(struct audit *a, void (*fn)(int result, void *userdata), void *userdata) WARN_UNUSED;
+// Called after each line that is written; add and remove at any time, also from inside.
+struct audit_watch {
+    void (*line)(void *userdata);
+    void *userdata;
+    struct audit_watch *prev, *next;
+};
+void audit_watch_add(struct audit *a, struct audit_watch *w);
+void audit_watch_remove(struct audit *a, struct audit_watch *w);
+int64_t audit_last(const struct audit *a); // number of the newest line; 0 = none
 // Masks the secret part of every "mtok_..." and "mjoin_..." in the text, in place.
 void audit_mask(char *text);

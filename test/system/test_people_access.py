@@ -12,7 +12,7 @@ import subprocess
 import threading
 
 import pytest
-from meadow_cluster import job
+from meadow_cluster import BIN, job
 from people import SECRET_ENV, People, detail
 
 pytestmark = pytest.mark.fast
@@ -210,6 +210,26 @@ def test_every_change_is_in_the_audit(people):
     older = people.api("admin", "GET", f"/v1/audit?limit=2&before={page['next']}").json
     assert [e["n"] for e in older["items"]] == numbers[2:4]
     assert {e["user"] for e in audit(people, "&user=ann")} == {"ann"}
+
+
+def test_the_audit_is_followed(people):
+    start = audit(people)[0]["n"]
+    conn = people.cluster.connect(timeout=60)
+    conn.request("GET", f"/v1/audit?after={start}&wait=50s", headers={"Authorization": f"Bearer {people.tokens['admin']}"})
+    follower = subprocess.Popen([str(BIN / "meadow"), "audit", "-f", "--limit", "1", "--user", "kay", "-o", "json"], stdout=subprocess.PIPE, text=True,
+                                env={**os.environ, "MEADOW_DIR": str(people.cluster.dir)})
+    try:
+        kay = people.token("kay", "user")
+        held = json.loads(conn.getresponse().read())
+        assert [e["n"] for e in held["items"]] == [start + 1] and held["last"] == start + 1
+        assert people.cluster.api("PUT", "/v1/data/kay", b"x", token=kay).status == 201
+        assert json.loads(follower.stdout.readline())["path"] == "/v1/data/kay"
+    finally:
+        follower.terminate()
+        follower.wait(10)
+        conn.close()
+    assert people.api("admin", "GET", f"/v1/audit?after={start + 1000}&wait=10ms").json["items"] == []
+    detail(people.api("admin", "GET", "/v1/audit?wait=6m"), 400)
 
 
 def test_refusals_are_counted_not_repeated(people):
