@@ -269,21 +269,12 @@ static int on_cert(const struct tls_server_options *tls, void *userdata, struct 
     return m->server && m->started ? http_server_set_tls(m->server, tls, e) : 0;
 }
 
-static void on_bundle(const char *pem, const char *sha256, void *userdata)
-{
-    struct master *m = userdata;
-    m->api.settings.ca_bundle_pem = pem;
-    (void)snprintf(m->api.settings.ca_bundle_sha256, sizeof(m->api.settings.ca_bundle_sha256), "%s",
-                   sha256);
-}
-
 static int open_identity(struct master *m, struct err *e)
 {
     const struct server_cert_options o = {.loop = m->loop,
                                           .config = m->config,
                                           .identity = &m->identity,
                                           .changed = on_cert,
-                                          .bundle = on_bundle,
                                           .userdata = m};
     int r = identity_open(m->config->data_dir, &m->identity, e);
     return r < 0 ? r : server_cert_new(&o, &m->cert, e);
@@ -327,7 +318,6 @@ static int make_parts(struct master *m, struct err *e)
                           .cluster = m->cluster,
                           .tokens = m->cluster ? tokens_new(m->cluster) : NULL,
                           .idempotency = idempotency_new()};
-    on_bundle(server_cert_bundle(m->cert), server_cert_bundle_sha256(m->cert), m);
     if (!m->cluster || !m->api.tokens || !m->api.idempotency)
         return err_set(e, -ENOMEM, "out of memory");
     (void)snprintf(keys, sizeof(keys), "%s/identity", c->data_dir);

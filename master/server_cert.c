@@ -66,11 +66,9 @@ static int make_bundle(struct server_cert *s, struct err *e)
         r = pki_cert_fingerprint(all, sha256, e);
     if (r < 0)
         return r;
-    char *old = s->bundle;
+    free(s->bundle);
     s->bundle = TAKE_PTR(all);
     memcpy(s->bundle_sha256, sha256, sizeof(sha256));
-    s->options.bundle(s->bundle, sha256, s->options.userdata);
-    free(old);
     return 0;
 }
 

@@ -18,9 +18,6 @@ struct server_cert_options {
     // A new certificate is to be used from now on; negative: it can't (e says why), the old one
     // stays.
     int (*changed)(const struct tls_server_options *tls, void *userdata, struct err *e);
-    // The bundle (valid until the next call) and its fingerprint; first from within
-    // server_cert_new.
-    void (*bundle)(const char *pem, const char *sha256, void *userdata);
     void *userdata;
 };
 
@@ -29,6 +26,7 @@ int server_cert_new(const struct server_cert_options *o, struct server_cert **re
                     struct err *e) WARN_UNUSED;
 // Borrowed texts, until the next change.
 struct tls_server_options server_cert_tls(const struct server_cert *s);
+// The CAs that clients are to trust, PEM (valid until server_cert_reload), and their fingerprint.
 const char *server_cert_bundle(const struct server_cert *s);
 const char *server_cert_bundle_sha256(const struct server_cert *s);
 // Reads the files again, or issues anew when names came or went. What is wrong is logged, and the

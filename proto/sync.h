@@ -70,7 +70,7 @@ struct sync_answer {
     char (*leases)[ATTEMPT_ID_BYTES];
     size_t n_leases;
     int64_t lease_at_least_ms; // a master that stops as planned grants this; 0 = each its own
-    char ca_sha256[65]; // of the bundle that clients should trust; "" = not told
+    char ca_sha256[65];        // of the bundle that clients should trust; "" = not told
     char refused[256]; // not empty: no work for this instance, and why (the answer has nothing else
                        // of use)
 };

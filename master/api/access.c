@@ -7,6 +7,7 @@
 #include "common/units.h"
 #include "master/api/handlers.h"
 #include "master/api/tokens.h"
+#include "master/server_cert.h"
 
 #include <openssl/crypto.h>
 #include <string.h>
@@ -186,7 +187,7 @@ void access_join_token_create(struct call *call)
         api_problem(call, 422, "uses: expected 1 to 100000");
         return;
     }
-    int r = pki_cert_fingerprint(call->api->settings.ca_bundle_pem, fingerprint, &e);
+    int r = pki_cert_fingerprint(server_cert_bundle(call->api->settings.server_cert), fingerprint, &e);
     if (r == 0)
         r = tokens_join_create(call->api->tokens, fingerprint, uses, ttl_ms,
                                json_opt_bool(body, "approved", false), text, &expires_ms, &e);

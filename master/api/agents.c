@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "master/server_cert.h"
 #include "proto/version.h"
 
 #include <stdlib.h>
@@ -92,7 +93,8 @@ static void respond(struct held *h)
         http_respond(req, 503, "text/plain", "out of memory\n", 14);
         return;
     }
-    (void)snprintf(a.ca_sha256, sizeof(a.ca_sha256), "%s", h->api->settings.ca_bundle_sha256);
+    (void)snprintf(a.ca_sha256, sizeof(a.ca_sha256), "%s",
+                   server_cert_bundle_sha256(h->api->settings.server_cert));
     a.protocol = MEADOW_PROTOCOL;
     a.commit = store_commit_number(h->api->store);
     a.acked = n->acked;

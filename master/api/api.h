@@ -36,11 +36,8 @@ struct api_settings {
     const char *shared_data; // folder
     const char *data_dir;    // of the master
     const char *ca_cert_pem, *ca_key_pem;
-    const char
-        *ca_bundle_pem; // what clients trust: our CA, and that of a certificate brought along
-    char ca_bundle_sha256[65];
     int64_t node_cert_life_s;
-    const struct server_cert *server_cert; // what the API shows of it; NULL in tests
+    const struct server_cert *server_cert; // also what clients are to trust
     const char *url;                       // what others use: "https://10.0.0.1:7420"
     gid_t socket_group; // whose members administrate through the socket; -1 = none
     int64_t started_ms;

@@ -8,6 +8,7 @@
 #include "common/pki.h"
 #include "master/api/agents.h"
 #include "master/api/tokens.h"
+#include "master/server_cert.h"
 #include "proto/version.h"
 
 #include <stdlib.h>
@@ -55,7 +56,7 @@ static void answer(struct call *call, struct node *n, const char *csr)
     json_put_str(j, "node_id", n->id);
     json_put_str(j, "name", n->name);
     json_put_str(j, "certificate", cert);
-    json_put_str(j, "ca", call->api->settings.ca_bundle_pem);
+    json_put_str(j, "ca", server_cert_bundle(call->api->settings.server_cert));
     json_put_bool(j, "approved", n->approved);
     json_put_i64(j, "time_ms", clock_real_ms());
     api_reply_changed(call, 200, j);
@@ -155,7 +156,7 @@ void agents_renew(struct call *call)
     }
     json_t *out = json_object();
     json_put_str(out, "certificate", cert);
-    json_put_str(out, "ca", call->api->settings.ca_bundle_pem);
+    json_put_str(out, "ca", server_cert_bundle(call->api->settings.server_cert));
     json_put_i64(out, "time_ms", clock_real_ms());
     api_reply_changed(call, 200, out);
 }

@@ -40,7 +40,7 @@ void system_version(struct call *call)
 
 void system_ca(struct call *call)
 {
-    const char *pem = call->api->settings.ca_bundle_pem;
+    const char *pem = server_cert_bundle(call->api->settings.server_cert);
     http_respond(call->req, 200, "application/x-pem-file", pem, strlen(pem));
 }
 

@@ -31,6 +31,29 @@ static void answer_problem(struct http_request *req, int status, const char *det
     answer_json(req, status, j);
 }
 
+// --- renewal
+// --------------------------------------------------------------------------------------
+
+static void renew(struct fake_master *m, struct http_request *req, const json_t *body)
+{
+    cleanup_free char *cert = NULL;
+    struct err e;
+
+    m->renewals++;
+    if (m->refuse_renewals) {
+        m->refuse_renewals--;
+        answer_problem(req, 503, "not now");
+        return;
+    }
+    ck_assert_msg(pki_node_cert(m->ca_cert, m->ca_key, json_opt_str(body, "csr", ""),
+                                "ntestnode0000", 30 * PKI_DAY_S, &cert, &e) == 0,
+                  "%s", e.text);
+    json_t *j = json_object();
+    json_put_str(j, "certificate", cert);
+    json_put_str(j, "ca", m->ca_cert);
+    answer_json(req, 200, j);
+}
+
 // --- join ----------------------------------------------------------------------------------------
 
 static void join(struct fake_master *m, struct http_request *req, const json_t *body)
@@ -247,6 +270,8 @@ static void ready(struct http_request *req, void *userdata)
         answer_problem(req, 400, "no JSON");
     else if (strcmp(path, "/v1/join") == 0)
         join(m, req, body);
+    else if (strcmp(path, "/v1/agent/renew") == 0)
+        renew(m, req, body);
     else
         take_sync(m, req, body, strcmp(path, "/v1/agent/sync") == 0);
     if (m->changed)

@@ -36,6 +36,7 @@ struct fake_master {
     int64_t generation;
     int64_t acked;
     char instance[INSTANCE_BYTES];
+    unsigned renewals, refuse_renewals; // asked for; so many get 503
     unsigned joins, syncs, reports, inventories;
     bool complete;      // the last inventory was
     size_t inventory_n; // attempts in it
