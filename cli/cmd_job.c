@@ -220,6 +220,16 @@ int cmd_job_stop(struct cli *cli, const struct args *args)
     return each(cli, args, "job stop", "POST", ":stop", "stopping");
 }
 
+int cmd_job_hold(struct cli *cli, const struct args *args)
+{
+    return each(cli, args, "job hold", "POST", ":hold", "held");
+}
+
+int cmd_job_release(struct cli *cli, const struct args *args)
+{
+    return each(cli, args, "job release", "POST", ":release", "released");
+}
+
 int cmd_job_delete(struct cli *cli, const struct args *args)
 {
     return each(cli, args, "job delete", "DELETE", "", "deleted");

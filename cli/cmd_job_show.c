@@ -203,6 +203,17 @@ static void print_node_reasons(const struct cli *cli, const json_t *nodes)
     table_free(t);
 }
 
+static void print_reservation(const json_t *r)
+{
+    const char *by = json_opt_str(r, "starts_by", NULL);
+    if (!json_is_object(r))
+        return;
+    (void)printf("%-10s job %s is the head of the queue", "reserved", json_opt_str(r, "job", "?"));
+    if (by)
+        (void)printf(", and starts at the latest at %s if time limits are kept", by);
+    (void)printf("%s\n", json_opt_bool(r, "strict", false) ? "; its nodes are held for it" : "");
+}
+
 int cmd_job_explain(struct cli *cli, const struct args *args)
 {
     cleanup_json json_t *x = NULL;
@@ -218,6 +229,7 @@ int cmd_job_explain(struct cli *cli, const struct args *args)
     field("job", json_opt_str(x, "job", NULL));
     (void)printf("%-10s %s, submitted %s ago\n", "state", json_opt_str(x, "state", "?"), age);
     field("summary", json_opt_str(x, "summary", NULL));
+    print_reservation(json_object_get(x, "reservation"));
     if (cli->quiet)
         return CLI_OK;
     const json_t *blockers = json_object_get(x, "blockers");

@@ -7,6 +7,8 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct submission {
@@ -54,14 +56,14 @@ static int read_submission(const struct args *args, struct submission *s)
                  : CLI_OK;
 }
 
-static int submit(struct cli *cli, const struct args *args, const struct submission *s,
-                  json_t **ret)
+static int submit(struct cli *cli, const struct args *args, const char *to,
+                  const struct submission *s, json_t **ret)
 {
     cleanup_strbuf struct strbuf path = {0};
     const char *name = args_value(args, "name");
     cleanup_free char *what = cli_format("job start %s", s->shown);
 
-    strbuf_puts(&path, "/v1/jobs");
+    strbuf_puts(&path, to);
     if (name) {
         strbuf_puts(&path, "?name=");
         api_encode(&path, name, false);
@@ -134,11 +136,30 @@ int cmd_job_start(struct cli *cli, const struct args *args)
 
     cli->no_lines = args_has(args, "set");
     if (code == CLI_OK)
-        code = submit(cli, args, &s, &job);
+        code = submit(cli, args, "/v1/jobs", &s, &job);
     free(s.text);
     if (code != CLI_OK)
         return code;
     print_warnings(job);
     print_started(cli, job, wanted);
     return wanted ? follow(cli, job) : CLI_OK;
+}
+
+int cmd_job_plan(struct cli *cli, const struct args *args)
+{
+    struct submission s = {0};
+    cleanup_json json_t *x = NULL;
+    size_t i;
+    const json_t *p;
+    int code = read_submission(args, &s);
+    if (code == CLI_OK)
+        code = submit(cli, args, "/v1/jobs:plan", &s, &x);
+    free(s.text);
+    if (code != CLI_OK || cli_print_value(cli, x))
+        return code;
+    (void)printf("%s\n", json_opt_str(x, "summary", ""));
+    json_array_foreach (json_object_get(x, "placements"), i, p)
+        (void)printf("  %s/%" PRId64 " on %s\n", json_opt_str(p, "component", "?"),
+                     json_opt_i64(p, "index", 0), json_opt_str(p, "node", "?"));
+    return CLI_OK;
 }

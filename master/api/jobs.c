@@ -155,6 +155,23 @@ void jobs_submit(struct call *call)
     job_warnings_free(&warnings);
 }
 
+void jobs_plan(struct call *call)
+{
+    struct err e = {""};
+    struct job_warnings warnings = {0};
+    json_t *body = NULL;
+    struct job_spec *spec = read_spec(call, &warnings);
+    if (spec) {
+        int r = cluster_job_plan(call->api->cluster, spec, call->who.user, &body, &e);
+        if (r < 0)
+            api_reply_error(call, r, &e);
+        else
+            api_reply(call, 200, body);
+        job_spec_free(spec);
+    }
+    job_warnings_free(&warnings);
+}
+
 void jobs_validate(struct call *call)
 {
     struct job_warnings warnings = {0};
@@ -313,6 +330,29 @@ void jobs_stop(struct call *call)
     api_reply_changed(call, 200, job_view(j, false));
 }
 
+static void set_held(struct call *call, const char *verb, bool held)
+{
+    struct err e = {""};
+    struct job *j = api_own_job(call, verb);
+    if (!j)
+        return;
+    int r = cluster_job_set_held(call->api->cluster, j, held, call->who.user, &e);
+    if (r < 0)
+        api_problem(call, 409, "%s", e.text);
+    else
+        api_reply_changed(call, 200, job_view(j, false));
+}
+
+void jobs_hold(struct call *call)
+{
+    set_held(call, "hold", true);
+}
+
+void jobs_release(struct call *call)
+{
+    set_held(call, "release", false);
+}
+
 void jobs_delete(struct call *call)
 {
     struct err e = {""};
@@ -387,9 +427,7 @@ static json_t *ahead(struct cluster *c, const struct job *of)
 {
     json_t *a = json_array();
     for (const struct job *j = cluster_queue(c); j && json_array_size(a) < 100; j = j->queue_next) {
-        bool before = j->spec->priority > of->spec->priority ||
-                      (j->spec->priority == of->spec->priority && j->order < of->order);
-        if (j != of && before)
+        if (j != of && cluster_job_before(c, j, of))
             (void)json_array_append_new(a, json_string(j->id));
     }
     return a;
@@ -402,7 +440,8 @@ void jobs_explain(struct call *call)
     struct job *j = api_own_job(call, "explain");
     if (!j)
         return;
-    int r = cluster_job_explain(c, j, &x);
+    json_t *more = NULL;
+    int r = cluster_job_explain(c, j, &x, &more);
     if (r < 0 && r != -EALREADY) {
         api_problem(call, 503, "out of memory");
         return;
@@ -411,10 +450,14 @@ void jobs_explain(struct call *call)
     if (r < 0) {
         json_put_str(body, "summary",
                      j->state >= JOB_SUCCEEDED ? "the job is over"
+                     : j->held                 ? "it is held: `meadow job release` lets it go on"
                                                : "nothing of this job waits for a place");
         json_put(body, "blockers", json_array());
         json_put(body, "nodes", json_array());
     }
+    if (more)
+        (void)json_object_update(body, more);
+    json_decref(more);
     json_put_str(body, "job", j->id);
     json_put_str(body, "state", job_state_to_string(j->state));
     json_put_time(body, "since", j->submitted_ms);

@@ -30,10 +30,13 @@ const struct route api_routes[] = {
 
     {"POST", "/v1/jobs", ROLE_USER, ROUTE_MUTATES, jobs_submit, 1 * MiB},
     {"POST", "/v1/jobs:validate", ROLE_USER, 0, jobs_validate, 1 * MiB},
+    {"POST", "/v1/jobs:plan", ROLE_USER, 0, jobs_plan, 1 * MiB},
     {"GET", "/v1/jobs", ROLE_VIEWER, 0, jobs_list, 0},
     {"GET", "/v1/jobs/{j}", ROLE_VIEWER, 0, jobs_show, 0},
     {"DELETE", "/v1/jobs/{j}", ROLE_USER, ROUTE_MUTATES, jobs_delete, 4 * KiB},
     {"POST", "/v1/jobs/{j}:stop", ROLE_USER, ROUTE_MUTATES, jobs_stop, 4 * KiB},
+    {"POST", "/v1/jobs/{j}:hold", ROLE_USER, ROUTE_MUTATES, jobs_hold, 4 * KiB},
+    {"POST", "/v1/jobs/{j}:release", ROLE_USER, ROUTE_MUTATES, jobs_release, 4 * KiB},
     {"GET", "/v1/jobs/{j}/tasks", ROLE_VIEWER, 0, jobs_tasks, 0},
     {"GET", "/v1/jobs/{j}/explain", ROLE_VIEWER, 0, jobs_explain, 0},
     {"GET", "/v1/jobs/{j}/logs", ROLE_VIEWER, 0, logs_get, 0},

@@ -157,6 +157,10 @@ int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *use
                        struct err *e) WARN_UNUSED;
 // Repeating is harmless; a job that is over stays as it is.
 void cluster_job_stop(struct cluster *c, struct job *j, const char *user, const char *reason);
+// A held job's waiting tasks get no place; what runs goes on. Repeating is harmless. -EINVAL: it is
+// over.
+int cluster_job_set_held(struct cluster *c, struct job *j, bool held, const char *user,
+                         struct err *e) WARN_UNUSED;
 // -EBUSY while it is not over. Record, tasks and logs go.
 int cluster_job_delete(struct cluster *c, struct job *j, const char *user,
                        struct err *e) WARN_UNUSED;
@@ -181,9 +185,16 @@ const struct event *cluster_event_after(const struct cluster *c, int64_t after);
 
 // --- explain ---
 struct plan_explanation;
-// Why it waits (job with pending tasks), computed now. -EALREADY when nothing of it waits. Node
-// names come in cluster_nodes order.
-int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanation *ret) WARN_UNUSED;
+// Why it waits (job with pending tasks), computed now. -EALREADY when nothing of it waits, or it is
+// held. Node names come in cluster_nodes order. *ret_more: {why, reservation}, the caller's.
+int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanation *ret,
+                        json_t **ret_more) WARN_UNUSED;
+// Whether waiting job a is looked at before b.
+bool cluster_job_before(struct cluster *c, const struct job *a, const struct job *b);
+// What would become of the job if it were submitted now: {starts_now, why, summary, placements}.
+// The spec stays the caller's. -EINVAL: never fits the user's quota.
+int cluster_job_plan(struct cluster *c, struct job_spec *spec, const char *user, json_t **ret,
+                     struct err *e) WARN_UNUSED;
 
 // --- views (JSON shapes of docs/api.md); new references, NULL = out of memory ---
 json_t *node_view(const struct node *n);

@@ -322,6 +322,25 @@ void cluster_job_stop(struct cluster *c, struct job *j, const char *user, const 
     job_refresh(c, j);
 }
 
+int cluster_job_set_held(struct cluster *c, struct job *j, bool held, const char *user,
+                         struct err *e)
+{
+    if (over(j->state) || j->state == JOB_STOPPING)
+        return err_set(e, -EINVAL, "job %s is %s: nothing of it waits", j->name,
+                       job_state_to_string(j->state));
+    if (j->held == held)
+        return 0;
+    j->held = held;
+    job_dirty(c, j);
+    scheduler_job_stale(c, j);
+    event_emit(c, &(struct event_fields){.type = held ? "job.held" : "job.released",
+                                         .object = "job",
+                                         .job = j,
+                                         .user = user});
+    want_schedule(c);
+    return 0;
+}
+
 int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struct err *e)
 {
     if (!over(j->state))

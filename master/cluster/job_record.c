@@ -18,6 +18,8 @@ char *job_to_record(const struct job *j)
     json_put_time(r, "submitted_at", j->submitted_ms);
     json_put_time(r, "started_at", j->started_ms);
     json_put_time(r, "ended_at", j->ended_ms);
+    if (j->held)
+        json_put_bool(r, "held", true);
     json_put(r, "spec", job_spec_to_json(j->spec));
     return json_text(r);
 }
@@ -48,6 +50,7 @@ int job_from_record(struct cluster *c, const json_t *r, struct err *e)
         return err_set(e, -EPROTO, "state \"%s\" is not known to this version", state);
     }
     j->order = json_opt_i64(r, "order", 0);
+    j->held = json_opt_bool(r, "held", false);
     j->submitted_ms = json_opt_time(r, "submitted_at");
     j->started_ms = json_opt_time(r, "started_at");
     j->ended_ms = json_opt_time(r, "ended_at");
@@ -74,6 +77,8 @@ static const char *shown_reason(const struct job *j)
 {
     if (j->reason[0])
         return j->reason;
+    if (j->held)
+        return "held";
     if (j->state == JOB_PENDING && job_tried(j))
         return "waits for resources";
     return NULL;
@@ -88,6 +93,7 @@ json_t *job_view(const struct job *j, bool with_spec_and_tasks)
     json_put_str(x, "state", job_state_to_string(j->state));
     json_put_str(x, "reason", shown_reason(j));
     json_put_i64(x, "priority", j->spec->priority);
+    json_put_bool(x, "held", j->held);
     json_put_i64(x, "weight", 1);
     json_put_time(x, "submitted_at", j->submitted_ms);
     json_put_time(x, "started_at", j->started_ms);

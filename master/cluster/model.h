@@ -120,6 +120,7 @@ struct job {
     int (*counts)[TASK_STATE_MAX]; // per component: tasks in each state
     int totals[TASK_STATE_MAX];
     struct plan_entry entry; // in the scheduler's queue
+    bool held;               // its waiting tasks get no place until it is released
     int n_held;              // tasks that hold a node
     bool plan_stale;         // to be queued anew
     struct job *stale_prev, *stale_next;

@@ -135,6 +135,14 @@ struct plan_head {
 };
 struct plan_head plan_queue_head(const struct plan_queue *q);
 
+// Whether a is looked at before b: the head first in its priority, then as said above.
+bool plan_queue_before(struct plan_queue *q, const struct plan_entry *a,
+                       const struct plan_entry *b);
+// What, but for room, would keep a job of this shape from starting now: PLAN_WAIT_QUOTA, _TEAM,
+// _RESERVED (it must keep off the head's nodes), or PLAN_WAIT_NEW for nothing.
+enum plan_wait plan_queue_judge(struct plan_queue *q, const struct plan_shape *shape,
+                                int64_t now_ms);
+
 struct plan_queue_run {
     // Asked before each job: false = stop here, and go on with the next run.
     bool (*more)(void *userdata);

@@ -119,8 +119,8 @@ void reserve_check(struct plan_queue *q, struct plan_index *x);
 // The lane's oldest job found no room: it may become the head. -ENOMEM.
 int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
                     struct plan_lane *lane) WARN_UNUSED;
-// Whether the lane's jobs must keep off closed nodes.
-bool reserve_binds(const struct plan_queue *q, const struct plan_lane *lane);
+// Whether jobs of this shape, but for the head, must keep off closed nodes.
+bool reserve_binds(const struct plan_queue *q, const struct plan_shape *shape);
 void reserve_left(struct plan_queue *q, const struct plan_entry *e);
 // queue_run.c
 // Finds out which nodes the conditions of its tasks leave, in this index. -ENOMEM.

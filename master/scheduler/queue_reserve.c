@@ -39,13 +39,13 @@ struct plan_head plan_queue_head(const struct plan_queue *q)
     return (struct plan_head){r->entry ? r->entry->id : NULL, r->since_ms, r->start_ms, r->strict};
 }
 
-bool reserve_binds(const struct plan_queue *q, const struct plan_lane *lane)
+bool reserve_binds(const struct plan_queue *q, const struct plan_shape *shape)
 {
     const struct reservation *r = &q->head;
-    if (!r->entry || lane->shape.priority > r->priority)
+    if (!r->entry || shape->priority > r->priority)
         return false;
-    bool ends_before = lane->shape.bound_ms > 0 && r->start_ms != PLAN_NEVER &&
-                       lane->shape.bound_ms <= r->start_ms - q->now_ms;
+    bool ends_before = shape->bound_ms > 0 && r->start_ms != PLAN_NEVER &&
+                       shape->bound_ms <= r->start_ms - q->now_ms;
     return r->strict || !ends_before;
 }
 

@@ -77,7 +77,7 @@ static int try_entry(struct plan_queue *q, struct plan_index *x, const struct pl
 {
     struct plan_lane *lane = e->lane;
     const struct plan_user *u = lane->seat->user;
-    bool bound = e != q->head.entry && reserve_binds(q, lane);
+    bool bound = e != q->head.entry && reserve_binds(q, &lane->shape);
     *why = user_quota(u, &lane->sum, lane->shape.started);
     if (*why)
         return 0;
@@ -167,4 +167,20 @@ int plan_queue_run(struct plan_queue *q, struct plan_index *x, const struct plan
         r = 0;
     }
     return r;
+}
+
+enum plan_wait plan_queue_judge(struct plan_queue *q, const struct plan_shape *shape,
+                                int64_t now_ms)
+{
+    struct resources sum = {0};
+    const struct plan_user *u = user_of(q, shape->user);
+    q->now_ms = now_ms > q->now_ms ? now_ms : q->now_ms;
+    for (size_t i = 0; i < shape->n_demands; i++) {
+        struct plan_need need = plan_need_of(&shape->demands[i]);
+        sum.cpu_milli += need.cpu;
+        sum.memory += need.memory;
+        sum.gpu += need.gpus;
+    }
+    enum plan_wait why = u ? user_quota(u, &sum, shape->started) : PLAN_WAIT_NEW;
+    return why ? why : reserve_binds(q, shape) ? PLAN_WAIT_RESERVED : PLAN_WAIT_NEW;
 }

@@ -47,6 +47,11 @@ static void hold(struct plan_queue *q, struct plan_user *u, const struct resourc
     u->jobs += jobs;
 }
 
+static bool limited(const struct plan_user *u)
+{
+    return u->quota.cpu >= 0 || u->quota.memory >= 0 || u->quota.gpu >= 0 || u->quota.jobs >= 0;
+}
+
 int plan_queue_hold(struct plan_queue *q, const char *user, const struct resources *r, int sign,
                     int jobs, int64_t now_ms)
 {
@@ -61,6 +66,8 @@ int plan_queue_hold(struct plan_queue *q, const char *user, const struct resourc
     }
     if (u->team)
         hold(q, u->team, r, sign, jobs, now_ms);
+    if (sign < 0 && (limited(u) || (u->team && limited(u->team))))
+        plan_queue_grew(q);
     return 0;
 }
 
@@ -234,4 +241,20 @@ struct seat *seat_first(struct plan_queue *q, struct level *l)
         if (!first || seat_better(q, top, top->best, first, first->best))
             first = top;
     return first ? first->best : NULL;
+}
+
+bool plan_queue_before(struct plan_queue *q, const struct plan_entry *a, const struct plan_entry *b)
+{
+    struct plan_lane *x = a->lane, *y = b->lane;
+    if (!x || !y)
+        return false;
+    if (x->shape.priority != y->shape.priority)
+        return x->shape.priority > y->shape.priority;
+    if (q->head.entry == a || q->head.entry == b)
+        return q->head.entry == a;
+    struct plan_user *u = x->seat->user, *v = y->seat->user;
+    int c = compare_share(q, top_of(u), top_of(v));
+    if (c == 0)
+        c = compare_share(q, u, v);
+    return c ? c < 0 : entry_before(a, b);
 }

@@ -103,7 +103,7 @@ static void fill_demand(const struct cluster *c, const struct task *t, struct pl
 }
 
 // Waits for a place now (not in backoff).
-static bool waits(const struct task *t)
+bool scheduler_task_waits(const struct task *t)
 {
     return t->state == TASK_PENDING && !t->in_backoff;
 }
@@ -117,7 +117,7 @@ static int demands_of(const struct cluster *c, const struct job *j, struct plan_
     if (!d)
         return -ENOMEM;
     for (int i = 0; i < j->n_tasks; i++)
-        if (waits(&j->tasks[i]))
+        if (scheduler_task_waits(&j->tasks[i]))
             fill_demand(c, &j->tasks[i], &d[n++]);
     *ret = d;
     *ret_n = n;
@@ -139,30 +139,38 @@ static int64_t bound_of(const struct cluster *c, const struct job *j)
     return most;
 }
 
-static int requeue(struct cluster *c, struct job *j)
+int scheduler_shape(const struct cluster *c, const struct job *j, struct plan_shape *ret,
+                    struct plan_demand **ret_demands)
 {
-    struct plan_queue *q = c->scheduler->queue;
-    cleanup_free struct plan_demand *demands = NULL;
-    struct plan_shape shape = {.user = j->user,
+    *ret = (struct plan_shape){.user = j->user,
                                .priority = j->spec->priority,
                                .alloc = j->spec->alloc,
                                .metric = j->spec->metric,
                                .started = j->n_held > 0,
                                .bound_ms = bound_of(c, j)};
+    int r = demands_of(c, j, ret_demands, &ret->n_demands);
+    ret->demands = *ret_demands;
+    return r;
+}
+
+static int requeue(struct cluster *c, struct job *j)
+{
+    struct plan_queue *q = c->scheduler->queue;
+    cleanup_free struct plan_demand *demands = NULL;
+    struct plan_shape shape;
     plan_queue_remove(q, &j->entry);
-    if (!j->queued)
+    if (!j->queued || j->held)
         return 0;
-    int r = demands_of(c, j, &demands, &shape.n_demands);
+    int r = scheduler_shape(c, j, &shape, &demands);
     if (r < 0 || shape.n_demands == 0)
         return r;
-    shape.demands = demands;
     j->entry.id = j->id;
     j->entry.order = j->order;
     return plan_queue_add(q, &j->entry, &shape);
 }
 
 // Brings nodes and queue up to date.
-static int sync_all(struct cluster *c)
+int scheduler_sync(struct cluster *c)
 {
     struct scheduler *s = c->scheduler;
     bool grew;
@@ -196,7 +204,7 @@ static void placed(struct plan_entry *e, const struct plan_task *tasks, size_t n
     struct job *j = container_of(e, struct job, entry);
     size_t at = 0;
     for (int i = 0; i < j->n_tasks && at < n; i++) {
-        if (!waits(&j->tasks[i]))
+        if (!scheduler_task_waits(&j->tasks[i]))
             continue;
         const struct plan_task *p = &tasks[at++];
         struct node *node = k->node_of[p->node];
@@ -211,7 +219,7 @@ bool scheduler_run(struct cluster *c)
 {
     struct scheduler *s = c->scheduler;
     struct turn turn = {c, clock_boot_ms() + BUDGET_MS};
-    int r = sync_all(c);
+    int r = scheduler_sync(c);
     if (r == 0 && plan_queue_due(s->queue))
         r = plan_queue_run(s->queue, s->kept.index,
                            &(struct plan_queue_run){.more = more,
@@ -227,28 +235,4 @@ bool scheduler_run(struct cluster *c)
 bool job_tried(const struct job *j)
 {
     return j->entry.lane && plan_queue_wait(&j->entry) != PLAN_WAIT_NEW;
-}
-
-int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanation *ret)
-{
-    const struct kept *k = &c->scheduler->kept;
-    cleanup_free struct plan_demand *demands = NULL;
-    size_t n = 0;
-    if (!j->queued)
-        return -EALREADY;
-    if (sync_all(c) < 0 || demands_of(c, j, &demands, &n) < 0)
-        return -ENOMEM;
-    cleanup_free struct plan_task *tasks = calloc(n + 1, sizeof(*tasks));
-    if (!tasks)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++)
-        tasks[i].demand = demands[i];
-    struct plan_job job = {.id = j->id,
-                           .priority = j->spec->priority,
-                           .order = j->order,
-                           .alloc = j->spec->alloc,
-                           .metric = j->spec->metric,
-                           .tasks = tasks,
-                           .n_tasks = n};
-    return n ? plan_explain(k->nodes, k->n, &job, ret) : -EALREADY;
 }

@@ -89,11 +89,11 @@ def test_operation_answers_as_described(cluster, known, method, path, op):
         values["job"] = known["delete"]
     if name == "nodes_remove":
         values["node"] = "node-3"
-    if name == "jobs_explain":
+    if name in ("jobs_explain", "jobs_hold", "jobs_release"):
         values["job"] = known["waiting"]
     url = re.sub(r"\{(\w+)\}", lambda m: str(values[m.group(1)]), path)
     body, headers = None, {}
-    if name in ("jobs_submit", "jobs_validate"):
+    if name in ("jobs_submit", "jobs_validate", "jobs_plan"):
         body = job("true", name="from-the-description")
     elif name == "users_create":
         body = {"name": "newcomer", "role": "viewer"}

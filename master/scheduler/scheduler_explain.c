@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// Why a job waits, and what would become of one that were submitted now.
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/json.h"
+#include "master/cluster/cluster_internal.h"
+#include "master/scheduler/scheduler.h"
+#include "master/scheduler/scheduler_internal.h"
+#include "master/scheduler/trial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct asked {
+    struct plan_shape shape;
+    struct plan_demand *demands;
+    struct plan_task *tasks;
+    struct plan_job job;
+};
+
+static void asked_free(struct asked *a)
+{
+    free(a->demands);
+    free(a->tasks);
+}
+#define cleanup_asked __attribute__((__cleanup__(asked_free)))
+
+static int ask(struct cluster *c, const struct job *j, struct asked *a)
+{
+    if (scheduler_sync(c) < 0 || scheduler_shape(c, j, &a->shape, &a->demands) < 0)
+        return -ENOMEM;
+    a->tasks = calloc(a->shape.n_demands + 1, sizeof(*a->tasks));
+    if (!a->tasks)
+        return -ENOMEM;
+    for (size_t i = 0; i < a->shape.n_demands; i++)
+        a->tasks[i].demand = a->demands[i];
+    a->job = (struct plan_job){.id = j->id,
+                               .priority = j->spec->priority,
+                               .order = j->order,
+                               .alloc = j->spec->alloc,
+                               .metric = j->spec->metric,
+                               .tasks = a->tasks,
+                               .n_tasks = a->shape.n_demands};
+    return 0;
+}
+
+// --- waiting jobs ---
+
+static const char *const why_texts[] = {[PLAN_WAIT_NEW] = "next",
+                                        [PLAN_WAIT_CAPACITY] = "capacity",
+                                        [PLAN_WAIT_QUOTA] = "quota",
+                                        [PLAN_WAIT_TEAM] = "team-quota",
+                                        [PLAN_WAIT_RESERVED] = "reserved"};
+
+static void say(struct plan_explanation *x, enum plan_wait why, const struct plan_head *head)
+{
+    if (why == PLAN_WAIT_QUOTA)
+        (void)snprintf(x->summary, sizeof(x->summary),
+                       "the user's quota is used up; it starts when work of the user has ended");
+    else if (why == PLAN_WAIT_TEAM)
+        (void)snprintf(x->summary, sizeof(x->summary),
+                       "the team's quota is used up; it starts when work of the team has ended");
+    else if (why == PLAN_WAIT_RESERVED && strcmp(x->summary, "fits now") == 0)
+        (void)snprintf(x->summary, sizeof(x->summary),
+                       "there is room, but it is kept for job %s, which comes first%s",
+                       head->id ? head->id : "?",
+                       head->strict ? " and has waited long" : "; a shorter `timeout` may help");
+}
+
+static json_t *head_json(const struct plan_head *head)
+{
+    if (!head->id)
+        return json_null();
+    json_t *j = json_object();
+    json_put_str(j, "job", head->id);
+    json_put_time(j, "since", head->since_ms);
+    json_put_time(j, "starts_by", head->start_ms == PLAN_NEVER ? 0 : head->start_ms);
+    json_put_bool(j, "strict", head->strict);
+    return j;
+}
+
+int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanation *ret,
+                        json_t **ret_more)
+{
+    cleanup_asked struct asked a = {0};
+    const struct kept *k = &c->scheduler->kept;
+    *ret_more = NULL;
+    if (!j->queued || j->held)
+        return -EALREADY;
+    if (ask(c, j, &a) < 0)
+        return -ENOMEM;
+    if (a.shape.n_demands == 0)
+        return -EALREADY;
+    int r = plan_explain(k->nodes, k->n, &a.job, ret);
+    if (r < 0)
+        return r;
+    struct plan_head head = plan_queue_head(c->scheduler->queue);
+    enum plan_wait why = plan_queue_wait(&j->entry);
+    say(ret, why, &head);
+    json_t *more = json_object();
+    json_put_str(more, "why", why_texts[why]);
+    json_put(more, "reservation", head_json(&head));
+    *ret_more = more;
+    return 0;
+}
+
+bool cluster_job_before(struct cluster *c, const struct job *a, const struct job *b)
+{
+    return plan_queue_before(c->scheduler->queue, &a->entry, &b->entry);
+}
+
+// --- a job that is not there yet ---
+
+static json_t *placements_json(const struct cluster *c, const struct job *j,
+                               const struct plan_job *placed)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; placed->placed && i < placed->n_tasks; i++) {
+        const struct plan_task *p = &placed->tasks[i];
+        json_t *x = json_object();
+        json_put_str(x, "component", task_component(&j->tasks[i])->name);
+        json_put_i64(x, "index", j->tasks[i].index);
+        json_put_str(x, "node", c->scheduler->kept.nodes[p->node].name);
+        (void)json_array_append_new(list, x);
+    }
+    return list;
+}
+
+// Closes on the copy what is closed in the index that is kept.
+static void copy_closed(const struct plan_index *from, struct plan_index *to)
+{
+    for (size_t i = 0; i < to->n; i++)
+        (void)plan_index_close(to, i, from->closed[i]);
+}
+
+static int plan_job_now(struct cluster *c, const struct job *j, json_t *ret)
+{
+    cleanup_asked struct asked a = {0};
+    struct trial t = {0};
+    struct plan_refusals refusals = {0};
+    struct plan_explanation x = {0};
+    const struct kept *k = &c->scheduler->kept;
+    if (ask(c, j, &a) < 0)
+        return -ENOMEM;
+    enum plan_wait why = plan_queue_judge(c->scheduler->queue, &a.shape, clock_real_ms());
+    a.job.open_only = why == PLAN_WAIT_RESERVED;
+    int r = trial_copy(&t, k->nodes, k->n, &a.job);
+    if (r == 0) {
+        copy_closed(k->index, t.index);
+        r = plan_try(t.index, &refusals, &t.job);
+    }
+    bool blocked = why == PLAN_WAIT_QUOTA || why == PLAN_WAIT_TEAM;
+    bool starts = r == 0 && t.job.placed && !blocked;
+    if (r == 0 && !starts)
+        r = plan_explain(k->nodes, k->n, &a.job, &x);
+    if (r == 0 && !starts) {
+        struct plan_head head = plan_queue_head(c->scheduler->queue);
+        say(&x, why, &head);
+    }
+    t.job.placed = starts;
+    json_put_bool(ret, "starts_now", starts);
+    json_put_str(ret, "why", starts ? NULL : why_texts[why ? why : PLAN_WAIT_CAPACITY]);
+    json_put_str(ret, "summary", starts ? "it would start now" : x.summary);
+    json_put(ret, "placements", placements_json(c, j, &t.job));
+    plan_explanation_free(&x);
+    trial_free(&t);
+    return r;
+}
+
+int cluster_job_plan(struct cluster *c, struct job_spec *spec, const char *user, json_t **ret,
+                     struct err *e)
+{
+    int r = scheduler_check_quota(c, spec, user, e);
+    if (r < 0)
+        return r;
+    struct job *j = job_new(spec, user);
+    if (!j)
+        return err_set(e, -ENOMEM, "out of memory");
+    j->order = INT64_MAX;
+    json_t *body = json_object();
+    r = plan_job_now(c, j, body);
+    j->spec = NULL; // the caller's
+    job_free(j);
+    if (r < 0) {
+        json_decref(body);
+        return err_set(e, r, "out of memory");
+    }
+    *ret = body;
+    return 0;
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Over many rounds: two users with equal shares win equally often, weights and teams show, a large
+// job among small ones starts within the bound that is promised.
+#include "test/unit/scheduler/queue_world.h"
+
+static const struct plan_policy policy = {SCENE_HALF_LIFE, true, SCENE_HOLD_AFTER};
+
+// One round: each user submits a job of 2 cards, one starts and runs for 60 s, the other is
+// withdrawn. Returns whether ann's started.
+static bool round_won(struct scene *s, int i)
+{
+    char play[128];
+    (void)snprintf(
+        play, sizeof(play),
+        i % 3 ? "a%d ann 50 1,0,2; b%d bob 50 1,0,2" : "b%d bob 50 1,0,2; a%d ann 50 1,0,2", i, i);
+    s->len = 0;
+    scene_play(s, play);
+    char winner = s->log[0], loser = winner == 'a' ? 'b' : 'a';
+    ck_assert_msg(strchr(s->log, ' ') == NULL, "both started: %s", s->log);
+    ck_assert(winner == 'a' || winner == 'b');
+    (void)snprintf(play, sizeof(play), "+60; -%c%d; !%c%d", winner, i, loser, i);
+    scene_play(s, play);
+    return winner == 'a';
+}
+
+static int rounds(const char *before, int n)
+{
+    static struct scene s;
+    int won = 0;
+    scene_begin(&s, "g1=8,16,3", &policy);
+    scene_play(&s, before);
+    for (int i = 0; i < n; i++)
+        won += round_won(&s, i);
+    scene_end_all(&s);
+    return won;
+}
+
+START_TEST(two_users_win_half_each)
+    {
+        int won = rounds("", 20);
+        ck_assert_int_ge(won, 9);
+        ck_assert_int_le(won, 11);
+    }
+END_TEST
+
+START_TEST(twice_the_weight_wins_twice_as_often)
+    {
+        int won = rounds("weight ann 2", 30);
+        ck_assert_int_ge(won, 18);
+        ck_assert_int_le(won, 22);
+    }
+END_TEST
+
+START_TEST(the_other_is_told_why)
+    {
+        static struct scene s;
+        scene_begin(&s, "g1=8,16,3", &policy);
+        scene_play(&s, "a ann 50 1,0,2; b bob 50 1,0,2");
+        ck_assert_str_eq(s.log, "a>g1");
+        ck_assert_int_eq(plan_queue_wait(&scene_job(&s, "b")->entry), PLAN_WAIT_CAPACITY);
+        ck_assert_str_eq(plan_queue_head(s.queue).id, "b");
+        scene_end_all(&s);
+    }
+END_TEST
+
+START_TEST(a_gang_never_holds_a_part)
+    {
+        static struct scene s;
+        scene_begin(&s, "n1=5", &policy);
+        scene_play(&s, "a ann 50 1*3; b bob 50 1*3");
+        ck_assert_str_eq(s.log, "a>n1,n1,n1");
+        ck_assert_int_eq(s.world.nodes[0].free.cpu_milli, 2000);
+        ck_assert(!scene_job(&s, "b")->runs);
+        scene_end_all(&s);
+    }
+END_TEST
+
+// Small jobs without limits come for ever; the large one starts when those have ended that were
+// started before it had been the head for SCENE_HOLD_AFTER.
+START_TEST(a_large_job_is_not_starved)
+    {
+        static struct scene s;
+        char play[128];
+        int passed = 0, running = 0;
+        scene_begin(&s, "n1=4", &policy);
+        scene_play(&s, "s0 ann 50 1; s1 ann 50 1; big bob 50 4");
+        for (int i = 2; i < 40 && !scene_job(&s, "big")->runs; i++) {
+            (void)snprintf(play, sizeof(play), "s%d ann 50 1; +60", i);
+            scene_play(&s, play);
+            char *oldest = s.jobs[running == 0 ? 0 : running].id;
+            if (strcmp(oldest, "big") == 0)
+                oldest = s.jobs[++running].id;
+            if (scene_job(&s, oldest)->runs) {
+                (void)snprintf(play, sizeof(play), "-%s", oldest);
+                scene_play(&s, play);
+                running++;
+            }
+            passed = i;
+            s.len = 0;
+        }
+        ck_assert_msg(scene_job(&s, "big")->runs, "still waits after %d others", passed);
+        ck_assert_int_le(passed, 20);
+        scene_end_all(&s);
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("fairness");
+    TCase *t = tcase_create("fairness");
+    tcase_add_test(t, two_users_win_half_each);
+    tcase_add_test(t, twice_the_weight_wins_twice_as_often);
+    tcase_add_test(t, the_other_is_told_why);
+    tcase_add_test(t, a_gang_never_holds_a_part);
+    tcase_add_test(t, a_large_job_is_not_starved);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
