@@ -14,7 +14,7 @@ struct cluster_options {
     const char *name;
     int64_t sync_interval_ms;
     int64_t lease_ms;
-    int64_t stop_lease_ms; // what a planned stop grants
+    int64_t stop_lease_ms;                        // what a planned stop grants
     int64_t log_limit;                            // bytes per stream kept on a node
     int64_t disk_warn_percent, disk_full_percent; // used part of a disk; 0 = not looked at
     struct resources default_resources;           // of components without `resources`
