@@ -7,7 +7,9 @@
 #include "node-agent/post.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
+#include "common/log.h"
 #include "common/pki.h"
 #include "proto/version.h"
 
@@ -66,6 +68,18 @@ static int take_text(const json_t *body, const char *key, char **ret, struct err
     return r;
 }
 
+#define SKEW_WARN_MS 5000
+
+// Later each sync compares them; here it may explain what comes next.
+static void look_at_clock(int64_t master_ms)
+{
+    int64_t skew = clock_real_ms() - master_ms;
+
+    if (master_ms && (skew > SKEW_WARN_MS || skew < -SKEW_WARN_MS))
+        log_warn("join", "this machine's clock is %lld s %s the master's: see that both keep time",
+                 (long long)((skew < 0 ? -skew : skew) / 1000), skew < 0 ? "behind" : "ahead of");
+}
+
 static void joined(struct join *j, const json_t *body)
 {
     struct identity id = {0};
@@ -85,6 +99,7 @@ static void joined(struct join *j, const json_t *body)
         fail(j, false, &e);
         return;
     }
+    look_at_clock(json_opt_i64(body, "time_ms", 0));
     // The CA that was checked counts, not what an answer says.
     id.ca_pem = j->ca_pem;
     j->options.done(&id, false, NULL, j->options.userdata);
