@@ -41,6 +41,7 @@ def site(binaries):
     yield make
     for d in reversed(daemons):
         d.stop()
+        assert "Sanitizer" not in d.log(), d.log()[-4000:]
     shutil.rmtree(folder, ignore_errors=True)
 
 
