@@ -21,6 +21,7 @@
 #include "master/backup/backup.h"
 #include "master/cluster/secret.h"
 #include "master/front.h"
+#include "master/farewell.h"
 #include "master/identity.h"
 #include "master/logs/log_store.h"
 #include "master/server_cert.h"
@@ -444,16 +445,29 @@ static void on_last_batch(int result, void *userdata)
         close_listeners(m);
 }
 
-static void close_listeners(struct master *m)
+static void release_all(struct master *m)
 {
-    backup_close(m->api.backup);
-    m->api.backup = NULL;
     agents_release(&m->api);
     api_release_held(&m->api);
     events_release(&m->api);
     logs_release(&m->api);
     sealed_release(&m->api);
+}
+
+static void end_connections(void *userdata)
+{
+    struct master *m = userdata;
+    release_all(m); // what came meanwhile
     http_server_close(m->server, on_server_closed, m);
+}
+
+static void close_listeners(struct master *m)
+{
+    backup_close(m->api.backup);
+    m->api.backup = NULL;
+    release_all(m);
+    if (farewell(m->loop, end_connections, m) < 0)
+        end_connections(m);
 }
 
 void master_stop(struct master *m)

@@ -310,7 +310,7 @@ bool attempt_init_alive(const struct attempt_dirs *d, const char *id, pid_t *ret
 }
 
 int attempt_lease_write(const struct attempt_dirs *d, const char *id, const char *boot_id,
-                        int64_t deadline_boot_ms, struct err *e)
+                        int64_t deadline_boot_ms, int64_t lease_ms, struct err *e)
 {
     char temp[ATTEMPT_PATH_BYTES], path[ATTEMPT_PATH_BYTES];
     attempt_run_path(d, id, "lease.tmp", temp);
@@ -319,7 +319,8 @@ int attempt_lease_write(const struct attempt_dirs *d, const char *id, const char
     cleanup_close int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
         return err_errno(e, -errno, "create %s", temp);
-    if (dprintf(fd, "meadow-lease 1 %s %s %" PRId64 "\n", id, boot_id, deadline_boot_ms) < 0 ||
+    if (dprintf(fd, "meadow-lease 1 %s %s %" PRId64 " %" PRId64 "\n", id, boot_id, deadline_boot_ms,
+                lease_ms) < 0 ||
         rename(temp, path) < 0)
         return err_errno(e, -errno, "write %s", path);
     return 0;

@@ -47,4 +47,4 @@ int attempt_started_read(const struct attempt_dirs *d, const char *id, pid_t *re
 // Whether a meadow-init holds the attempt's lock, and its pid.
 bool attempt_init_alive(const struct attempt_dirs *d, const char *id, pid_t *ret_pid);
 int attempt_lease_write(const struct attempt_dirs *d, const char *id, const char *boot_id,
-                        int64_t deadline_boot_ms, struct err *e) WARN_UNUSED;
+                        int64_t deadline_boot_ms, int64_t lease_ms, struct err *e) WARN_UNUSED;

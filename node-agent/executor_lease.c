@@ -39,8 +39,8 @@ void executor_lease_write(struct executor *x, struct task *task)
     if (task->lease_written_ms && deadline >= task->lease_written_ms &&
         deadline - task->lease_written_ms < slack)
         return;
-    if (attempt_lease_write(&x->options.dirs, task->status.id, x->options.boot_id, deadline, &e) <
-        0) {
+    if (attempt_lease_write(&x->options.dirs, task->status.id, x->options.boot_id, deadline,
+                            task->spec->lease_ms, &e) < 0) {
         log_error("lease", "%s", e.text);
         return;
     }

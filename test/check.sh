@@ -114,6 +114,7 @@ if [ "$fast" = yes ]; then
         step system 240 env MEADOW_BIN="$PWD/build/bin" "${pytest[@]}" -m fast
 else
     step lint 1500 test/lint/run.sh
+    step model 300 test/model/run.sh
     if step build 900 "${build[@]}" all unit-bins sim-bins bench-bins; then
         step unit 900 make -s unit
         step system 2400 env MEADOW_BIN="$PWD/build/bin" "${pytest[@]}"

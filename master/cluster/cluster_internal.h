@@ -72,7 +72,8 @@ struct cluster {
     uv_timer_t liveness;
     uv_check_t after_poll; // judges after the sockets were polled
     int64_t liveness_due_ms, started_boot_ms, judge_from_ms;
-    bool granting;
+    bool ending;                   // a planned stop is under way
+    bool granting;                 // its longer lease is durable: answers give it
     int64_t grant_ms;              // loaded: the master before granted this when it stopped
     char moves_held[REASON_BYTES]; // why nothing is moved although nodes are silent; "" = nothing
     int handles;

@@ -203,6 +203,7 @@ void cluster_grant(struct cluster *c, int64_t ms)
     json_t *j = json_object();
     json_put_i64(j, "ms", ms);
     c->grant_ms = ms;
+    c->ending = true;
     cluster_put(c, "lease_grant", json_text(j), 0);
     json_decref(j);
 }
@@ -228,7 +229,7 @@ static void expect_grants(struct cluster *c)
 
 static void forget_grant(struct cluster *c, int64_t now)
 {
-    if (!c->grant_ms || c->granting || now < c->started_boot_ms + c->grant_ms)
+    if (!c->grant_ms || c->ending || now < c->started_boot_ms + c->grant_ms)
         return;
     c->grant_ms = 0;
     cluster_del(c, "lease_grant");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Freezing takes the control group's freezer where the agent made us one; in a container, where it
 // is out of reach, and without a group, SIGSTOP to each process until none runs. The watch on the
-// folder exists only while the lease is over: watches are few on a machine.
+// folder exists only while the lease is over or longer than usual: watches are few on a machine.
 #include "node-agent/init/fence.h"
 
 #include "node-agent/init/cgroup.h"
@@ -40,6 +40,7 @@ static void look(struct fence *f)
     bool ours = strcmp(l.attempt, f->args->attempt) == 0 &&
                 (!f->boot_id[0] || strcmp(l.boot_id, f->boot_id) == 0);
     f->deadline_ms = ours ? l.deadline_boot_ms : 0;
+    f->lease_ms = l.lease_ms;
 }
 
 static void watch(struct fence *f)
@@ -61,28 +62,36 @@ static void unwatch(struct fence *f)
     f->inotify_fd = -1;
 }
 
+// Whether a change of the file must be seen at once: it may thaw us, or it may take back a longer
+// lease than usual, which the timer alone would notice too late.
+static bool must_watch(const struct fence *f, int64_t now_ms)
+{
+    if (f->deadline_ms == INT64_MAX)
+        return false;
+    return now_ms >= f->deadline_ms || (f->lease_ms > 0 && f->deadline_ms - now_ms > f->lease_ms);
+}
+
 bool fence_valid(struct fence *f, int64_t now_ms)
 {
     if (!f->args->lease)
         return true;
     look(f);
-    if (now_ms >= f->deadline_ms) {
+    if (must_watch(f, now_ms)) {
         watch(f);
         look(f);
     }
-    if (now_ms >= f->deadline_ms)
-        return false;
-    unwatch(f);
-    return true;
+    if (!must_watch(f, now_ms))
+        unwatch(f);
+    return now_ms < f->deadline_ms;
 }
 
 int64_t fence_due(const struct fence *f, int64_t now_ms)
 {
     if (f->deadline_ms == INT64_MAX)
         return 0;
-    if (now_ms < f->deadline_ms)
-        return f->deadline_ms;
-    return f->inotify_fd >= 0 ? 0 : now_ms + RECHECK_MS;
+    if (must_watch(f, now_ms) && f->inotify_fd < 0)
+        return now_ms + RECHECK_MS;
+    return now_ms < f->deadline_ms ? f->deadline_ms : 0;
 }
 
 void fence_drain(const struct fence *f)

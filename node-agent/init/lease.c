@@ -28,6 +28,8 @@ int lease_parse(const char *text, size_t len, struct lease *ret)
     // A field cut by its width would shift the next ones; the number must end where a field ends.
     if (version != 1 || l.deadline_boot_ms < 0 || at < 0 || (line[at] != '\0' && line[at] != ' '))
         return -EPROTO;
+    if (line[at] && sscanf(line + at, "%" SCNd64, &l.lease_ms) == 1 && l.lease_ms < 0)
+        l.lease_ms = 0;
     *ret = l;
     return 0;
 }

@@ -10,10 +10,12 @@ struct lease {
     char attempt[24];
     char boot_id[40];
     int64_t deadline_boot_ms;
+    int64_t lease_ms; // usual length; a deadline beyond it was granted by a master that stops; 0 =
+                      // not told
 };
 
-// Parses "meadow-lease 1 <attempt> <boot id> <deadline ms>\n". Tolerant: fields after the deadline,
-// more lines and a missing newline are accepted. 0, or -EPROTO (then *ret is untouched).
+// Parses "meadow-lease 1 <attempt> <boot id> <deadline ms>[ <lease ms>]\n". Tolerant: further
+// fields, more lines and a missing newline are accepted. 0, or -EPROTO (then *ret is untouched).
 int lease_parse(const char *text, size_t len, struct lease *ret);
 // Reads DIR/lease. 0, -ENOENT, -EPROTO or another -errno.
 int lease_read(const char *dir, struct lease *ret);

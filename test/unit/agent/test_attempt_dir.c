@@ -131,7 +131,7 @@ START_TEST(remove_takes_both_folders)
         struct err e = {0};
         char path[ATTEMPT_PATH_BYTES];
         claim();
-        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 5, &e), 0);
+        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 5, 60000, &e), 0);
         ck_assert_int_eq(attempt_remove(&dirs, id, &e), 0);
         attempt_path(&dirs, id, "", path);
         ck_assert_int_eq(access(path, F_OK), -1);
@@ -230,13 +230,14 @@ START_TEST(lease_is_what_init_reads)
         char path[ATTEMPT_PATH_BYTES];
         claim();
         attempt_run_path(&dirs, id, "", path);
-        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 5, &e), 0);
-        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 99, &e), 0);
+        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 5, 60000, &e), 0);
+        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 99, 60000, &e), 0);
         ck_assert_int_eq(lease_read(path, &l), 0);
         ck_assert_str_eq(l.attempt, id);
         ck_assert_str_eq(l.boot_id, "boot");
         ck_assert_int_eq(l.deadline_boot_ms, 99);
-        ck_assert_int_eq(attempt_lease_write(&dirs, "anothere", "boot", 5, &e), -ENOENT);
+        ck_assert_int_eq(l.lease_ms, 60000);
+        ck_assert_int_eq(attempt_lease_write(&dirs, "anothere", "boot", 5, 60000, &e), -ENOENT);
     }
 END_TEST
 

@@ -19,16 +19,23 @@ static void boot_id(char out[40])
     out[strcspn(out, "\n")] = '\0';
 }
 
-static void write_lease(const char *boot, int64_t deadline)
+static void write_lease_text(const char *boot, const char *deadline)
 {
     char temp[128], path[128];
     (void)snprintf(temp, sizeof(temp), "%s/lease.tmp", lease_dir);
     (void)snprintf(path, sizeof(path), "%s/lease", lease_dir);
     FILE *f = fopen(temp, "w");
     ck_assert_ptr_nonnull(f);
-    (void)fprintf(f, "meadow-lease 1 a1 %s %" PRId64 "\n", boot, deadline);
+    (void)fprintf(f, "meadow-lease 1 a1 %s %s\n", boot, deadline);
     (void)fclose(f);
     ck_assert_int_eq(rename(temp, path), 0);
+}
+
+static void write_lease(const char *boot, int64_t deadline)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%" PRId64, deadline);
+    write_lease_text(boot, text);
 }
 
 static void lease_in(int64_t ms)
@@ -196,6 +203,24 @@ START_TEST(damaged_file_keeps_the_deadline)
     }
 END_TEST
 
+// A master that stops as planned grants more than usual; the next one takes that back.
+START_TEST(longer_lease_taken_back_is_seen_at_once)
+    {
+        char boot[64], line[40];
+        boot_id(boot);
+        int64_t now = clock_boot_ms();
+        (void)snprintf(line, sizeof(line), "%" PRId64 " 1000", now + 60000);
+        write_lease_text(boot, line);
+        init_start_sh(&run, options, "while :; do /bin/true; done");
+        wait_for_file(run.dir, "started");
+        (void)snprintf(line, sizeof(line), "%" PRId64 " 1000", now + 1);
+        write_lease_text(boot, line);
+        wait_for_note("frozen");
+        ck_assert_int_eq(kill(run.pid, SIGTERM), 0);
+        ck_assert_int_eq(init_wait(&run), 137);
+    }
+END_TEST
+
 // Only where we may make a group with a freezer (root).
 START_TEST(freezer_of_the_control_group)
     {
@@ -238,6 +263,7 @@ int main(void)
     tcase_add_test(fence, stopped_before_the_lease_is_valid);
     tcase_add_test(fence, lease_of_another_boot_is_over);
     tcase_add_test(fence, damaged_file_keeps_the_deadline);
+    tcase_add_test(fence, longer_lease_taken_back_is_seen_at_once);
     tcase_add_test(fence, freezer_of_the_control_group);
     suite_add_tcase(s, fence);
     SRunner *r = srunner_create(s);

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several hosts on one machine: a master and agents, each in a network namespace of its own behind one bridge, with the process runtime.
+Needs root. Faults come from outside: signals by process id, the packet filter of a host's namespace. Everything that was started is ended
+by process id."""
+
+import http.client
+import json
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = Path(os.environ.get("MEADOW_BIN", ROOT / "build" / "bin")).resolve()
+PATIENCE = float(os.environ.get("MEADOW_TEST_PATIENCE", "1"))
+
+
+def usable():
+    """Why several hosts can't be made here, or None."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for tool in ("ip", "iptables", "nsenter"):
+        if not shutil.which(tool, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin"):
+            return f"{tool} is not installed"
+    return None
+
+
+def run(*words):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path, timeout):
+        super().__init__("localhost", timeout=timeout)
+        self.path = str(path)
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Host:
+    """A network namespace, and one daemon in it."""
+
+    def __init__(self, net, number):
+        self.net = net
+        self.name = f"{net.prefix}{number}"
+        self.address = f"10.77.0.{number + 10}"
+        self.process = None
+        run("ip", "netns", "add", self.name)
+        net.names.append(self.name)
+        run("ip", "link", "add", "eth0", "netns", self.name, "type", "veth", "peer", f"v{number}", "netns", net.switch)
+        run("ip", "-n", net.switch, "link", "set", f"v{number}", "master", "br0", "up")
+        run("ip", "-n", self.name, "addr", "add", f"{self.address}/24", "dev", "eth0")
+        run("ip", "-n", self.name, "link", "set", "eth0", "up")
+        run("ip", "-n", self.name, "link", "set", "lo", "up")
+
+    def filter(self, *words):
+        run("nsenter", f"--net=/run/netns/{self.name}", "iptables", "-w", *words)
+
+    def cut(self, way="both"):
+        """Drops what comes ("in"), what goes ("out"), or both."""
+        for chain, device in (("INPUT", "-i"), ("OUTPUT", "-o")):
+            if way in ("both", {"INPUT": "in", "OUTPUT": "out"}[chain]):
+                self.filter("-A", chain, device, "eth0", "-j", "DROP")
+
+    def lossy(self, share):
+        self.filter("-A", "INPUT", "-i", "eth0", "-m", "statistic", "--mode", "random", "--probability", str(share), "-j", "DROP")
+
+    def heal(self):
+        self.filter("-F")
+
+    def start(self, program, config, log, ready):
+        """Starts the daemon and waits until it says that it is ready, when `ready`."""
+        note = self.net.dir / f"{self.name}.notify"
+        note.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s, open(log, "ab") as out:
+            s.bind(str(note))
+            self.process = subprocess.Popen(
+                ["nsenter", f"--net=/run/netns/{self.name}", str(BIN / program), "--config", str(config)],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
+                env={**os.environ, "NOTIFY_SOCKET": str(note)},
+            )
+            end = time.monotonic() + 40 * PATIENCE
+            while ready:
+                got, _, _ = select.select([s], [], [], max(0, end - time.monotonic()))
+                if not got:
+                    raise AssertionError(f"{program} is not ready: {Path(log).read_text(errors='replace')[-2000:]}")
+                if b"READY=1" in s.recv(4096):
+                    return
+
+    def send(self, sig):
+        self.process.send_signal(sig)
+
+    def kill(self, sig=signal.SIGKILL, seconds=30):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(sig)
+            self.process.send_signal(signal.SIGCONT)
+            self.process.wait(seconds * PATIENCE)
+        self.process = None
+
+
+class Hosts:
+    """hosts.master, hosts.agents[name]; the API by the master's local socket, which no packet filter touches."""
+
+    def __init__(self, folder, nodes, sync_ms=300, lease="60s", master_extra=""):
+        self.dir = Path(folder)
+        self.prefix = f"mw{os.getpid() % 100000}-{Hosts.count}-"
+        Hosts.count += 1
+        self.switch = self.prefix + "s"
+        self.names = []
+        self.agents = {}
+        for sub in ("data", "log"):
+            (self.dir / sub).mkdir(parents=True)
+        # Tasks run as nobody.
+        for folder, mode in ((self.dir.parent, 0o755), (self.dir, 0o755), (self.dir / "data", 0o777)):
+            folder.chmod(mode)
+        try:
+            run("ip", "netns", "add", self.switch)
+            self.names.append(self.switch)
+            run("ip", "-n", self.switch, "link", "add", "br0", "type", "bridge")
+            run("ip", "-n", self.switch, "link", "set", "br0", "up")
+            self.master = Host(self, 0)
+            self._write_master(sync_ms, lease, master_extra)
+            self.start_master()
+            token = self.api("POST", "/v1/join-tokens", {"uses": nodes, "approved": True})["token"]
+            for i in range(1, nodes + 1):
+                self._add_agent(i, token)
+            self.wait_nodes(nodes)
+        except BaseException:
+            self.close()
+            raise
+
+    count = 0
+
+    def _write_master(self, sync_ms, lease, extra):
+        d = self.dir
+        (d / "master.yml").write_text(
+            f"name: hosts\ndata_dir: {d}/m\nrun_dir: {d}/r\nshared_data: {d}/data\nlisten: {{address: {self.master.address}, port: 7420}}\n"
+            f"names: [{self.master.address}]\nredis_log: {d}/log/redis.log\nredis_pid_file: {d}/redis.pid\n"
+            f"sync_interval: {sync_ms}ms\nlease: {lease}\ndefault_resources: {{cpu: 0, memory: 0}}\n{extra}")
+
+    def start_master(self):
+        self.master.start("meadow-master", self.dir / "master.yml", self.dir / "log" / "master.log", True)
+
+    def _add_agent(self, number, token):
+        name = f"node-{number}"
+        d = self.dir
+        host = Host(self, number)
+        host.config = d / f"{name}.yml"
+        host.state = d / f"a{number}"
+        host.run = d / f"r{number}"
+        host.log = d / "log" / f"{name}.log"
+        host.config.write_text(
+            f"name: {name}\nmaster: {{url: \"https://{self.master.address}:7420\"}}\njoin_token: {token}\nstate_dir: {host.state}\n"
+            f"run_dir: {host.run}\ndata_dir: {d}/data\naddress: {host.address}\nresources: {{cpu: 8, memory: 8g, gpu: 0}}\n"
+            f"ports: {{first: {20000 + 500 * number}, count: 500}}\npolicy: {{allow_root: true}}\n")
+        self.agents[name] = host
+        self.start_agent(name)
+
+    def start_agent(self, name):
+        host = self.agents[name]
+        host.start("meadow-agent", host.config, host.log, False)
+
+    # --- the API ---
+    def request(self, method, path, body=None, timeout=30, headers=None):
+        conn = UnixConnection(self.dir / "r" / "master.sock", timeout * PATIENCE)
+        try:
+            conn.request(method, path, body=json.dumps(body) if body is not None else None,
+                         headers={"Content-Type": "application/json", **(headers or {})})
+            r = conn.getresponse()
+            return r.status, r.read()
+        finally:
+            conn.close()
+
+    def api(self, method, path, body=None, timeout=30):
+        status, text = self.request(method, path, body, timeout)
+        assert status < 300, f"{method} {path}: {status} {text[:600]!r}\n{self.logs()}"
+        return json.loads(text)
+
+    def get(self, path, timeout=30):
+        return self.api("GET", path, timeout=timeout)
+
+    def node(self, name):
+        return self.get(f"/v1/nodes/{name}")
+
+    def task(self, job, at=0):
+        return self.get(f"/v1/jobs/{job}")["tasks"][at]
+
+    def events(self, after=0, seconds=30):
+        """Durable events as they come; ends when the time is over."""
+        end = time.monotonic() + seconds * PATIENCE
+        conn = UnixConnection(self.dir / "r" / "master.sock", seconds * PATIENCE)
+        try:
+            conn.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Last-Event-ID": str(after)})
+            r = conn.getresponse()
+            assert r.status == 200, r.read()
+            while time.monotonic() < end:
+                conn_timeout = max(0.05, end - time.monotonic())
+                if conn.sock:
+                    conn.sock.settimeout(conn_timeout)
+                try:
+                    line = r.readline()
+                except (TimeoutError, socket.timeout):
+                    return
+                if not line:
+                    return
+                if line.startswith(b"data: "):
+                    yield json.loads(line[6:])
+        finally:
+            conn.close()
+
+    def wait_event(self, kind, after=0, seconds=30, **fields):
+        for ev in self.events(after=after, seconds=seconds):
+            if ev["type"] == kind and all(ev[k] == v for k, v in fields.items()):
+                return ev
+        raise AssertionError(f"no event {kind} {fields} within {seconds} s\n{self.logs()}")
+
+    def last_event(self):
+        return self.get("/v1/events?limit=1")["total"]
+
+    def wait_nodes(self, n):
+        got = self.get(f"/v1/cluster?wait_ready={n}&wait=40s", timeout=60)
+        ready = got["nodes"]["ready"]
+        assert ready >= n, f"{ready} of {n} nodes are ready\n{self.logs()}"
+
+    def wait_job(self, job, seconds=60):
+        got = self.get(f"/v1/jobs/{job}?wait={seconds}s", timeout=seconds + 30)
+        assert got["state"] in ("succeeded", "failed", "stopped"), f"{got['state']}\n{self.logs()}"
+        return got
+
+    # --- attempts, as they are on a host ---
+    def init_pids(self):
+        for host in self.agents.values():
+            for lock in host.state.glob("attempts/*/out/init.lock"):
+                text = lock.read_text().split()
+                if text and text[0].isdigit():
+                    yield int(text[0])
+
+    def out(self, name, attempt):
+        return self.agents[name].state / "attempts" / attempt / "out"
+
+    def logs(self):
+        return "\n".join(f"--- {p.name}\n" + "".join(p.read_text(errors="replace").splitlines(True)[-30:])
+                         for p in sorted((self.dir / "log").glob("*.log")))
+
+    def close(self):
+        for host in self.agents.values():
+            host.kill()
+        for pid in self.init_pids():
+            try:
+                name = os.readlink(f"/proc/{pid}/exe")
+                if name.endswith("meadow-init"):
+                    os.kill(pid, signal.SIGKILL)
+            except (OSError, ProcessLookupError):
+                pass
+        if getattr(self, "master", None):
+            try:
+                self.master.kill(signal.SIGTERM)
+            except subprocess.TimeoutExpired:
+                self.master.kill()
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def wait_line(path, text, seconds):
+    """Until a line of the file, which may not be there yet, holds the text. `tail` waits for changes of the file by inotify."""
+    with subprocess.Popen(["tail", "-n", "+1", "-F", str(path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
+        try:
+            end = time.monotonic() + seconds * PATIENCE
+            seen = b""
+            while text.encode() not in seen:
+                got, _, _ = select.select([p.stdout], [], [], max(0, end - time.monotonic()))
+                assert got, f"{path}: no \"{text}\" within {seconds} s; there is {seen[-300:]!r}"
+                seen += os.read(p.stdout.fileno(), 65536)
+        finally:
+            p.kill()
