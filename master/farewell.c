@@ -4,7 +4,6 @@
 // given for the time without a master.
 #include "master/farewell.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #define FAREWELL_MS 200
@@ -27,18 +26,16 @@ static void on_time(uv_timer_t *timer)
     uv_close((uv_handle_t *)timer, on_closed);
 }
 
-int farewell(uv_loop_t *loop, void (*done)(void *userdata), void *userdata)
+void farewell(uv_loop_t *loop, void (*done)(void *userdata), void *userdata)
 {
     struct farewell *f = calloc(1, sizeof(*f));
-    if (!f)
-        return -ENOMEM;
+    if (!f || uv_timer_init(loop, &f->timer) < 0) {
+        free(f);
+        done(userdata);
+        return;
+    }
     f->done = done;
     f->userdata = userdata;
-    int r = uv_timer_init(loop, &f->timer);
-    if (r < 0) {
-        free(f);
-        return r;
-    }
     f->timer.data = f;
-    return uv_timer_start(&f->timer, on_time, FAREWELL_MS, 0);
+    (void)uv_timer_start(&f->timer, on_time, FAREWELL_MS, 0);
 }

@@ -5,5 +5,5 @@
 #include <uv.h>
 
 // Calls `done` once, from the loop, when what was answered before has had its turns of the loop to
-// reach the sockets (bounded: 200 ms). 0 or -errno; then `done` is not called.
-int farewell(uv_loop_t *loop, void (*done)(void *userdata), void *userdata);
+// reach the sockets (bounded: 200 ms); at once when there is no memory for the wait.
+void farewell(uv_loop_t *loop, void (*done)(void *userdata), void *userdata);

@@ -466,8 +466,7 @@ static void close_listeners(struct master *m)
     backup_close(m->api.backup);
     m->api.backup = NULL;
     release_all(m);
-    if (farewell(m->loop, end_connections, m) < 0)
-        end_connections(m);
+    farewell(m->loop, end_connections, m);
 }
 
 void master_stop(struct master *m)

@@ -77,7 +77,7 @@ step() {
     status=$?
     child=
     wait "$viewer"
-    summary=$(grep -aE '^(unit|lint|fuzz): [0-9]+ passed|^(=+ )?[0-9]+ (passed|failed|error|skipped).* in [0-9.]+s' "$out/$name" | tail -n 1)
+    summary=$(grep -aE '^(unit|lint|fuzz|model): [0-9]+ passed|^(=+ )?[0-9]+ (passed|failed|error|skipped).* in [0-9.]+s' "$out/$name" | tail -n 1)
     before=$failed
     count "$summary"
     if [ "$counted" -eq 0 ] && [ "$status" -eq 0 ]; then

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define FREEZE_MS 2000  // the master waits a second more (FREEZE_MARGIN_MS)
+#define GROUP_MS 800    // of it for the control group, before signals are tried
 #define RECHECK_MS 1000 // when the kernel has no watch left for us
 
 void fence_init(struct fence *f, const struct init_args *args)
@@ -108,18 +109,30 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-int fence_freeze(struct fence *f)
+// A process stops when it is scheduled next: nothing tells us, so it gets the processor.
+static bool freeze_until(const struct fence *f, int64_t end_ms)
 {
-    int64_t end = now_ms() + FREEZE_MS;
-    f->by_group = cgroup_freeze(f->args, true);
-    f->frozen = true;
-    // A process stops when it is scheduled next: nothing tells us, so it gets the processor.
-    while (!(f->by_group ? cgroup_frozen(f->args) : child_stop_all())) {
-        if (now_ms() > end)
-            return -ETIME;
+    // The freezer of cgroup v1 may have to be asked again for what was forked meanwhile.
+    while (!(f->by_group ? cgroup_freeze(f->args, true) && cgroup_frozen(f->args)
+                         : child_stop_all())) {
+        if (now_ms() > end_ms)
+            return false;
         (void)sched_yield();
     }
-    return 0;
+    return true;
+}
+
+int fence_freeze(struct fence *f)
+{
+    int64_t start = now_ms();
+    f->frozen = true;
+    f->by_group = cgroup_freeze(f->args, true);
+    if (f->by_group && freeze_until(f, start + GROUP_MS))
+        return 0;
+    if (f->by_group)
+        (void)cgroup_freeze(f->args, false);
+    f->by_group = false;
+    return freeze_until(f, start + FREEZE_MS) ? 0 : -ETIME;
 }
 
 void fence_thaw(struct fence *f)
