@@ -73,6 +73,11 @@ static void print_status(const json_t *c)
     resource_line(r, "memory", output_memory);
     resource_line(r, "gpu", format_count);
     line("jobs", "%s", jobs.data);
+    const json_t *certs = json_object_get(c, "certificates");
+    if (certs)
+        line("tls", "the server's certificate: %lld days, the CA: %lld days",
+             (long long)json_opt_i64(json_object_get(certs, "server"), "days_left", 0),
+             (long long)json_opt_i64(json_object_get(certs, "ca"), "days_left", 0));
     json_array_foreach (json_object_get(c, "warnings"), i, w) {
         line("warning", "%s", json_string_value(w));
     }

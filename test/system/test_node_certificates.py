@@ -254,6 +254,7 @@ def test_names_metrics_and_clocks(site, tmp_path):
     m = site(names=["meadow.example", "192.0.2.7"])
     names = m.get("/v1/cluster")["certificates"]["server"]["names"]
     assert {"localhost", "127.0.0.1", "meadow.example", "192.0.2.7"} <= set(names)
+    assert "the server's certificate: 89 days" in m.cli("status").stdout
     conn = http.client.HTTPSConnection("127.0.0.1", m.port, context=m.tls())
     conn.connect()
     shown = {v for _, v in conn.sock.getpeercert()["subjectAltName"]}
