@@ -139,6 +139,8 @@ int cmd_node_drain(struct cli *cli, const struct args *args)
 
     if (args_has(args, "reason"))
         json_put_str(body, "reason", args_value(args, "reason"));
+    if (args_has(args, "off"))
+        json_put_bool(body, "off", true);
     return set_draining(cli, args, "node drain", ":drain", body,
                         " gets no new work; what runs there goes on");
 }

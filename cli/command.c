@@ -117,6 +117,7 @@ static const struct option_spec restore_options[] = {
 };
 static const struct option_spec drain_options[] = {
     {"reason", 0, "R", "why, for those who look"},
+    {"off", 0, NULL, "it is unreachable and really off: move what it ran at once"},
     {0},
 };
 
