@@ -213,7 +213,7 @@ sim: $(SIM_BINS)
 	$(Q)for s in $(SIM_BINS); do echo "== $$s"; $$s || exit 1; done
 bench: all $(BENCH_BINS)
 	$(Q)for b in $(BENCH_BINS); do echo "== $$b"; MEADOW_BIN=$(CURDIR)/$(BUILD)/bin $$b || exit 1; done
-	$(Q)for b in $(wildcard test/bench/*.py); do echo "== $$b"; \
+	$(Q)for b in test/bench/run.py; do echo "== $$b"; \
 	  MEADOW_BIN=$(CURDIR)/$(BUILD)/bin /usr/bin/python3 $$b || exit 1; done
 bench-scheduler: $(filter %scheduler,$(BENCH_BINS))
 	$(Q)test -n '$^' || { echo 'bench-scheduler: there is no test/bench/*scheduler.c'; exit 1; }

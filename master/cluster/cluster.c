@@ -357,11 +357,22 @@ void cluster_close(struct cluster *c, void (*closed)(void *userdata), void *user
     liveness_stop(c);
 }
 
+static void forget_loaded(struct cluster *c)
+{
+    while (c->loaded) { // a start that failed before they were linked
+        struct loaded_task *l = c->loaded;
+        c->loaded = l->next;
+        json_decref(l->json);
+        free(l);
+    }
+}
+
 void cluster_free(struct cluster *c)
 {
     if (!c)
         return;
     struct job *j, *j_next;
+    forget_loaded(c);
     scheduler_free(c->scheduler);            // it points into jobs
     for (j = c->dirty_jobs; j; j = j_next) { // deleted ones are in no other list
         j_next = j->dirty_next;

@@ -21,6 +21,8 @@ sys.path.insert(0, str(ROOT / "test" / "system"))
 from container_engine import Engine  # noqa: E402
 from meadow_cluster import BIN, Cluster, job  # noqa: E402
 
+import front  # noqa: E402
+
 
 @contextlib.contextmanager
 def running(nodes, **kw):
@@ -322,7 +324,15 @@ def bench_idle():
             show("idle meadow-init", private_dirty_KiB=m["Private_Dirty"], pss_KiB=m["Pss"])
 
 
-BENCHES = {"submissions": bench_submissions, "start": bench_start, "docker": bench_docker, "tasks": bench_tasks, "events": bench_events, "sealed": bench_sealed, "idle": bench_idle}
+def bench_connections():
+    front.connections(running, show)
+
+
+def bench_floods():
+    front.floods(running, show)
+
+
+BENCHES = {"connections": bench_connections, "floods": bench_floods, "submissions": bench_submissions, "start": bench_start, "docker": bench_docker, "tasks": bench_tasks, "events": bench_events, "sealed": bench_sealed, "idle": bench_idle}
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
