@@ -307,6 +307,7 @@ def test_remove_moves_the_work_and_the_agent_stays_away(site):
     a.wait_log("joined cluster", after=at)
     m.wait_ready(2)
     m.ok("POST", f"/v1/jobs/{j}:stop")
+    assert m.get(f"/v1/jobs/{j}?wait=30s")["state"] == "stopped"  # nothing stays behind
     assert b.proc.poll() is None
 
 
@@ -330,6 +331,7 @@ def test_remove_of_a_node_that_is_away(site):
     m.restart()  # remembered
     assert m.ok("DELETE", "/v1/nodes/one")["state"] == "left"
     m.ok("POST", f"/v1/jobs/{j}:stop")
+    assert m.get(f"/v1/jobs/{j}?wait=30s")["state"] == "stopped"  # nothing stays behind
 
 
 def test_a_node_credential_opens_its_own_routes_only(site):
@@ -348,4 +350,5 @@ def test_a_node_credential_opens_its_own_routes_only(site):
         answer = a.call(method, path, None if method == "GET" else {})
         assert answer.status == 403, (method, path, answer)
     m.ok("POST", f"/v1/jobs/{j}:stop")
+    assert m.get(f"/v1/jobs/{j}?wait=30s")["state"] == "stopped"  # nothing stays behind
     assert b.proc.poll() is None
