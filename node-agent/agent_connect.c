@@ -4,6 +4,7 @@
 #include "node-agent/agent_internal.h"
 
 #include "node-agent/post.h"
+#include "node-agent/runtime/transient.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -321,6 +322,8 @@ static int make_runtime(struct agent *a, struct err *e)
                                 .docker_socket = c->docker_socket,
                                 .cgroup_parent = c->cgroup_parent ? c->cgroup_parent : "",
                                 .policy = &a->policy,
+                                .boot_id = a->system.boot_id,
+                                .units = transient_wanted(),
                                 .secrets_dir = a->secrets_dir,
                                 .total_cpu_milli = node_total_cpu_milli(a->options.sysroot),
                                 .node_address = c->address ? c->address : a->address,

@@ -31,6 +31,12 @@ static const char *set_text(struct init_args *a, const char *name, const char *v
         a->lease = value;
     else if (strcmp(name, "--attempt") == 0)
         a->attempt = value;
+    else if (strcmp(name, "--boot-id") == 0)
+        a->boot_id = value;
+    else if (strcmp(name, "--environment") == 0)
+        a->environment = value;
+    else if (strcmp(name, "--delegated") == 0)
+        a->delegated = strcmp(value, "yes") == 0;
     else if (strcmp(name, "--chdir") == 0)
         a->chdir = value;
     else if (strcmp(name, "--cgroup") != 0)

@@ -2,6 +2,7 @@
 // The command line of meadow-init.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,6 +12,9 @@ struct init_args {
     const char *out;                       // folder for logs and records
     const char *lease;                     // folder of the lease file, or NULL
     const char *attempt;                   // unique id
+    const char *boot_id;                   // as the agent sees it, or NULL = look
+    const char *environment;               // file with the command's, or NULL = our own
+    bool delegated;                        // we are a unit of systemd whose cgroup is ours
     const char *chdir;                     // working directory of the command, or NULL
     const char *cgroups[INIT_CGROUPS_MAX]; // folders the command is put into
     int cgroup_fds[INIT_CGROUPS_MAX];      // their cgroup.procs, opened by cgroup_open

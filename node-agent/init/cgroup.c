@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <string.h>
 #include <unistd.h>
 
 static int open_in(const char *dir, const char *leaf, int flags)
@@ -22,6 +24,51 @@ static int open_in(const char *dir, const char *leaf, int flags)
         return -1;
     }
     return open(path, flags | O_CLOEXEC);
+}
+
+#define ROOT "/sys/fs/cgroup"
+
+// The path behind "0::" of our own cgroup.
+static bool own_path(char *out, size_t size)
+{
+    char text[4096];
+    int fd = open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    char *at = strncmp(text, "0::/", 4) == 0 ? text + 3 : strstr(text, "\n0::/");
+    if (!at)
+        return false;
+    at += at == text + 3 ? 0 : 4;
+    at[strcspn(at, "\n")] = '\0';
+    return snprintf(out, size, ROOT "%s", at) < (int)size;
+}
+
+static bool make_own(const char *base, const char *leaf, char *out, size_t size)
+{
+    return snprintf(out, size, "%s/%s", base, leaf) < (int)size &&
+           (mkdir(out, 0755) == 0 || errno == EEXIST);
+}
+
+void cgroup_own(struct init_args *a)
+{
+    static char command[512];
+    char base[400], own[512];
+    if (!a->delegated || a->n_cgroups == INIT_CGROUPS_MAX || !own_path(base, sizeof(base)) ||
+        !make_own(base, "init", own, sizeof(own)) ||
+        !make_own(base, "command", command, sizeof(command)))
+        return;
+    int fd = open_in(own, "cgroup.procs", O_WRONLY);
+    if (fd >= 0 && write(fd, "0", 1) == 1)
+        a->cgroups[a->n_cgroups++] = command;
+    if (fd >= 0)
+        (void)close(fd);
+    fd = open_in(base, "cgroup.subtree_control", O_WRONLY);
+    if (fd >= 0)
+        (void)!write(fd, "+memory", 7); // for its count of kills
+    if (fd >= 0)
+        (void)close(fd);
 }
 
 int cgroup_open(struct init_args *a)
@@ -106,4 +153,16 @@ bool cgroup_frozen(const struct init_args *a)
             return true;
     }
     return false;
+}
+
+bool cgroup_command_had_oom(const struct init_args *a)
+{
+    char text[1024];
+    int fd = a->n_cgroups ? open_in(a->cgroups[0], "memory.events", O_RDONLY) : -1;
+    ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *at = strstr(text, "oom_kill ");
+    return at && at[9] != '0';
 }

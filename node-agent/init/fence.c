@@ -24,6 +24,11 @@
 void fence_init(struct fence *f, const struct init_args *args)
 {
     *f = (struct fence){.args = args, .deadline_ms = INT64_MAX, .inotify_fd = -1};
+    // A machine that is a container itself can have another one in each mount namespace.
+    if (args->boot_id) {
+        (void)snprintf(f->boot_id, sizeof(f->boot_id), "%s", args->boot_id);
+        return;
+    }
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     ssize_t n = fd >= 0 ? read(fd, f->boot_id, sizeof(f->boot_id) - 1) : -1;
     f->boot_id[n > 0 ? n : 0] = '\0';

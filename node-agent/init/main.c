@@ -5,6 +5,7 @@
 // that of the command, or 125 when init itself failed.
 #include "node-agent/init/args.h"
 #include "node-agent/init/cgroup.h"
+#include "node-agent/init/environment.h"
 #include "node-agent/init/record.h"
 #include "node-agent/init/rights.h"
 #include "node-agent/init/supervise.h"
@@ -53,6 +54,7 @@ int main(int argc, char **argv)
         complain("usage", wrong);
         return INIT_FAILED;
     }
+    cgroup_own(&args);
     if (cgroup_open(&args) < 0) {
         complain_in(args.out, "cgroup", strerror(errno));
         return INIT_FAILED;
@@ -60,6 +62,10 @@ int main(int argc, char **argv)
     int r = rights_drop(&args, &what);
     if (r < 0) {
         complain(what, strerror(-r));
+        return INIT_FAILED;
+    }
+    if (args.environment && (r = environment_read(args.environment)) < 0) {
+        complain_in(args.out, "environment", strerror(-r));
         return INIT_FAILED;
     }
     if (getpid() != 1)

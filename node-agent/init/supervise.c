@@ -6,6 +6,7 @@
 // while we wait for it, and on a request to stop.
 #include "node-agent/init/supervise.h"
 
+#include "node-agent/init/cgroup.h"
 #include "node-agent/init/children.h"
 #include "node-agent/init/fence.h"
 #include "node-agent/init/streams.h"
@@ -294,6 +295,8 @@ static int finish(struct supervisor *s)
         info.cause = "start_failed";
     else if (s->unfrozen)
         info.cause = "fenced";
+    else if (info.signal == SIGKILL && cgroup_command_had_oom(s->args))
+        info.cause = "oom";
     drain(&s->fds[FD_OUT], &s->out);
     drain(&s->fds[FD_ERR], &s->err);
     (void)record_exit(s->rec, &info);

@@ -205,3 +205,11 @@ void cgroup_remove(struct cgroup_leaf *leaf)
         (void)rmdir(leaf->dirs[i]);
     leaf->n = 0;
 }
+
+void cgroup_find_unit(const char *id, struct cgroup_leaf *ret)
+{
+    *ret = (struct cgroup_leaf){.v2 = true};
+    (void)snprintf(ret->dirs[0], sizeof(ret->dirs[0]),
+                   ROOT "/system.slice/meadow-attempt-%.40s.service", id);
+    ret->n = is_v2() && access(ret->dirs[0], F_OK) == 0;
+}

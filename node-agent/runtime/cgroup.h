@@ -20,6 +20,8 @@ void cgroup_make(const char *parent, const char *id, const struct resources *lim
                  struct cgroup_leaf *ret);
 // The folders that exist for this id.
 void cgroup_find(const char *parent, const char *id, struct cgroup_leaf *ret);
+// The group of an attempt that is a service of systemd (transient.h), in v2.
+void cgroup_find_unit(const char *id, struct cgroup_leaf *ret);
 // The folders of an engine's container, by the places where engines put them. `parent` "" = the
 // engine's default.
 void cgroup_find_container(const char *parent, const char *container, struct cgroup_leaf *ret);

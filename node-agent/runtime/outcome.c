@@ -41,6 +41,7 @@ int outcome_ended(const struct attempt_dirs *d, const char *id, struct attempt_s
         return r;
     begin(id, ATTEMPT_ENDED, ret);
     ret->cause = rec.cause;
+    ret->oom = rec.cause == CAUSE_OOM;
     ret->exit_code = rec.code;
     ret->has_exit = true;
     ret->signal = rec.signal;

@@ -133,3 +133,23 @@ void proc_tree_usage(pid_t pid, int64_t *ret_cpu_ms, int64_t *ret_memory)
     *ret_cpu_ms = ticks * 1000 / sysconf(_SC_CLK_TCK);
     *ret_memory = pages * sysconf(_SC_PAGESIZE);
 }
+
+bool proc_owners_have(const struct proc_owner *owners, size_t n, const char *id)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(owners[i].id, id) == 0)
+            return true;
+    return false;
+}
+
+pid_t proc_owner_find(const char *id)
+{
+    cleanup_free struct proc_owner *owners = NULL;
+    size_t n = 0;
+    if (proc_owners(&owners, &n) < 0)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(owners[i].id, id) == 0)
+            return owners[i].pid;
+    return 0;
+}

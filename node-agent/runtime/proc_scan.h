@@ -16,5 +16,8 @@ struct proc_owner {
 // All living processes (not ours) that carry an attempt's id in their environment, as far as we may
 // look. *ret is owned by the caller.
 int proc_owners(struct proc_owner **ret, size_t *ret_n) WARN_UNUSED;
+bool proc_owners_have(const struct proc_owner *owners, size_t n, const char *id);
+// The first process of the attempt: 0 = none.
+pid_t proc_owner_find(const char *id);
 // CPU time so far and resident memory of a process and all that descends from it.
 void proc_tree_usage(pid_t pid, int64_t *ret_cpu_ms, int64_t *ret_memory);

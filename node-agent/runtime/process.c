@@ -15,6 +15,7 @@
 #include "node-agent/runtime/proc_scan.h"
 #include "node-agent/runtime/process_spawn.h"
 #include "node-agent/runtime/sweep.h"
+#include "node-agent/runtime/transient.h"
 
 #include <signal.h>
 #include <string.h>
@@ -44,6 +45,7 @@ struct process_runtime {
     struct outbox *outbox;
     struct out_watch *out;
     struct proc *procs;
+    struct transient *transient; // NULL = attempts are our children
     void (*closed)(void *userdata);
     void *closed_userdata;
 };
@@ -75,6 +77,7 @@ static struct proc *proc_new(struct process_runtime *rt, const char *id)
 static void proc_free(struct proc *p)
 {
     out_watch_remove(p->rt->out, p->id);
+    transient_forget(p->rt->transient, p);
     pid_watch_cancel(p->watch);
     sweep_cancel(p->sweep);
     HASH_DEL(p->rt->procs, p);
@@ -209,30 +212,19 @@ static void on_record(const char *id, void *userdata)
     (void)end_by_record(p);
 }
 
-// The pid of an init that holds its lock but has not written itself into it yet.
-static pid_t search_init(const char *id)
-{
-    cleanup_free struct proc_owner *owners = NULL;
-    size_t n = 0;
-    if (proc_owners(&owners, &n) < 0)
-        return 0;
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(owners[i].id, id) == 0)
-            return owners[i].pid;
-    return 0;
-}
-
 // Takes over what runs already. False when its init is not alive.
 static bool adopt_living(struct proc *p)
 {
     struct err e;
     pid_t pid;
+    if (p->cgroup.n == 0)
+        cgroup_find_unit(p->id, &p->cgroup);
     if (out_watch_add(p->rt->out, p->id, &e) < 0)
         log_error("process", "%s", e.text);
     if (!attempt_init_alive(&p->rt->o.dirs, p->id, &pid))
         return false;
     if (pid == 0)
-        pid = search_init(p->id);
+        pid = proc_owner_find(p->id);
     watch_init(p, pid);
     // Not watched: it died just now, or it is only its record that will tell.
     return p->watch || attempt_init_alive(&p->rt->o.dirs, p->id, &pid);
@@ -240,8 +232,40 @@ static bool adopt_living(struct proc *p)
 
 // --- start ---------------------------------------------------------------------------------------
 
+static void on_unit(int result, pid_t pid, const char *why, void *userdata)
+{
+    struct proc *p = userdata;
+    if (p->ended)
+        return;
+    if (result < 0) {
+        if (!end_by_record(p))
+            end_failed(p, CAUSE_ENGINE, why);
+        return;
+    }
+    cgroup_find_unit(p->id, &p->cgroup);
+    if (pid > 0)
+        watch_init(p, pid);
+    on_record(p->id, p->rt); // what it wrote meanwhile
+    if (!p->ended && !p->watch)
+        end_unseen(p);
+}
+
+static void launch_unit(struct proc *p, const struct attempt_spec *spec)
+{
+    struct err e;
+    int r = out_watch_add(p->rt->out, p->id, &e);
+    if (r == 0)
+        r = process_spawn_unit(p->rt->transient, &p->rt->o, spec, on_unit, p, &e);
+    if (r < 0)
+        end_failed(p, r == -EINVAL || r == -E2BIG ? CAUSE_START_FAILED : CAUSE_ENGINE, e.text);
+}
+
 static void launch(struct proc *p, const struct attempt_spec *spec)
 {
+    if (p->rt->transient) {
+        launch_unit(p, spec);
+        return;
+    }
     struct process_runtime *rt = p->rt;
     struct err e;
     pid_t pid = 0;
@@ -370,14 +394,6 @@ static bool list_one(struct process_runtime *rt, const char *id, bool stray,
     return true;
 }
 
-static bool has_owner(const struct proc_owner *owners, size_t n, const char *id)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(owners[i].id, id) == 0)
-            return true;
-    return false;
-}
-
 static void list_all(void *userdata)
 {
     struct process_runtime *rt = userdata;
@@ -396,7 +412,7 @@ static void list_all(void *userdata)
         return;
     }
     for (size_t i = 0; i < n; i++)
-        if (list_one(rt, ids[i], has_owner(owners, n_owners, ids[i]), &items[found].status))
+        if (list_one(rt, ids[i], proc_owners_have(owners, n_owners, ids[i]), &items[found].status))
             found++;
     outbox_listed(rt->outbox, items, found);
     HASH_ITER (hh, rt->procs, p, next) {
@@ -442,6 +458,8 @@ static void process_close(struct runtime *r, void (*closed)(void *userdata), voi
     rt->closed_userdata = userdata;
     HASH_ITER (hh, rt->procs, p, next)
         proc_free(p);
+    transient_close(rt->transient);
+    rt->transient = NULL;
     out_watch_close(rt->out);
     outbox_close(rt->outbox, on_outbox_closed, rt);
 }
@@ -472,6 +490,8 @@ int runtime_process_new(const struct runtime_options *o, struct runtime **ret, s
         outbox_close(rt->outbox, on_outbox_closed, rt);
         return r;
     }
+    if (o->units && transient_new(o->loop, &rt->transient) < 0)
+        log_error("process", "out of memory: attempts start as processes of the agent");
     outbox_engine(rt->outbox, true, NULL, json_pack("{s:s}", "name", "process"));
     outbox_call(rt->outbox, list_all, rt);
     *ret = &rt->base;

@@ -4,6 +4,7 @@
 // leftovers are found.
 #include "node-agent/runtime/process_spawn.h"
 
+#include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "node-agent/runtime/proc_scan.h"
 
@@ -17,6 +18,7 @@
 #define DEFAULT_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define LOCK_FD 3 // in the child
 #define OPTIONS_MAX 48
+#define ENVIRONMENT "out/environment"
 
 struct texts { // a NULL-terminated list of owned texts
     char **items;
@@ -69,7 +71,7 @@ static void add_folder(struct texts *t, const char *name, const char *path)
 }
 
 static void build_argv(const struct runtime_options *o, const struct attempt_spec *spec,
-                       const struct cgroup_leaf *cgroup, struct texts *t)
+                       const struct cgroup_leaf *cgroup, bool unit, struct texts *t)
 {
     char path[ATTEMPT_PATH_BYTES];
     size_t n = 0;
@@ -84,7 +86,14 @@ static void build_argv(const struct runtime_options *o, const struct attempt_spe
     attempt_path(&o->dirs, spec->id, "work", path);
     add_folder(t, "--chdir", path);
     add_folder(t, "--attempt", spec->id);
-    for (size_t i = 0; i < cgroup->n; i++)
+    if (unit) {
+        attempt_path(&o->dirs, spec->id, ENVIRONMENT, path);
+        add_folder(t, "--environment", path);
+        add_folder(t, "--delegated", "yes");
+        if (o->boot_id)
+            add_folder(t, "--boot-id", o->boot_id);
+    }
+    for (size_t i = 0; cgroup && i < cgroup->n; i++)
         add_folder(t, "--cgroup", cgroup->dirs[i]);
     if (spec->stop_signal > 0)
         add_option(t, "--stop-signal", spec->stop_signal);
@@ -95,7 +104,8 @@ static void build_argv(const struct runtime_options *o, const struct attempt_spe
         add_option(t, "--uid", spec->uid);
         add_option(t, "--gid", spec->gid);
     }
-    add_option(t, "--lock-fd", LOCK_FD);
+    if (!unit)
+        add_option(t, "--lock-fd", LOCK_FD);
     add(t, "--");
     for (size_t i = 0; i < n; i++)
         add(t, "%s", spec->command[i]);
@@ -163,7 +173,7 @@ int process_spawn(const struct runtime_options *o, const struct attempt_spec *sp
     if (!spec->command || !spec->command[0])
         return err_set(e, -EINVAL,
                        "no command: without a container there is no image that could have one");
-    build_argv(o, spec, cgroup, &argv);
+    build_argv(o, spec, cgroup, false, &argv);
     build_environment(spec, &envp);
     if (argv.failed || envp.failed)
         return err_set(e, -ENOMEM, "out of memory");
@@ -174,4 +184,46 @@ int process_spawn(const struct runtime_options *o, const struct attempt_spec *sp
     if (r == -E2BIG)
         return err_set(e, r, "command and environment are too long for the kernel");
     return r < 0 ? err_errno(e, r, "start %s", o->init_path) : 0;
+}
+
+static int write_environment(const struct runtime_options *o, const struct attempt_spec *spec,
+                             const struct texts *envp, struct err *e)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    int r = 0;
+    attempt_path(&o->dirs, spec->id, ENVIRONMENT, path);
+    (void)unlink(path);
+    cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0 || fchown(fd, (uid_t)spec->uid, (gid_t)spec->gid) < 0)
+        return err_errno(e, -errno, "create %s", path);
+    for (size_t i = 0; r == 0 && i < envp->n; i++)
+        r = write_all(fd, envp->items[i], strlen(envp->items[i]) + 1);
+    return r < 0 ? err_errno(e, r, "write %s", path) : 0;
+}
+
+int process_spawn_unit(struct transient *t, const struct runtime_options *o,
+                       const struct attempt_spec *spec,
+                       void (*done)(int result, pid_t pid, const char *why, void *userdata),
+                       void *userdata, struct err *e)
+{
+    cleanup_texts struct texts argv = {0}, envp = {0};
+    char text[200];
+    if (!spec->command || !spec->command[0])
+        return err_set(e, -EINVAL,
+                       "no command: without a container there is no image that could have one");
+    build_argv(o, spec, NULL, true, &argv);
+    build_environment(spec, &envp);
+    if (argv.failed || envp.failed)
+        return err_set(e, -ENOMEM, "out of memory");
+    int r = write_environment(o, spec, &envp, e);
+    if (r < 0)
+        return r;
+    (void)snprintf(text, sizeof(text), "meadow task %.60s/%.60s/%d", spec->job, spec->component,
+                   spec->index);
+    struct transient_unit unit = {.id = spec->id,
+                                  .description = text,
+                                  .argv = argv.items,
+                                  .limits = spec->resources,
+                                  .pids_limit = o->policy ? o->policy->pids_limit : 0};
+    return transient_start(t, &unit, done, userdata, e);
 }

@@ -45,6 +45,8 @@ struct runtime_options { // texts are borrowed until the driver has closed
     const char *data_dir;        // shared data on this machine
     const char *docker_socket;   // docker only
     const char *cgroup_parent;   // "" = the driver's default
+    const char *boot_id;         // as leases have it; NULL = meadow-init looks for itself
+    bool units;                  // process: attempts are services of systemd
     const char *secrets_dir;     // where folders of secrets are; may be NULL without any
     const struct policy *policy; // NULL = none (tests)
     int64_t total_cpu_milli; // of the machine as it is, not as configured (engines refuse more than

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = ("meadow-master.service", "meadow-agent.service")
 # systemd's exposure figure (0 = safe .. 100), with what we reached: hardening may grow, not shrink.
-EXPOSURE_AT_MOST = {"meadow-master.service": 15, "meadow-agent.service": 75}
+EXPOSURE_AT_MOST = {"meadow-master.service": 15, "meadow-agent.service": 25}
 
 pytestmark = [
     pytest.mark.fast,
