@@ -76,7 +76,6 @@ const struct route api_routes[] = {
      4 * KiB},
 
     {"POST", "/v1/join", ROLE_OPEN, ROUTE_MUTATES | ROUTE_NOT_SEALED, agents_join, 64 * KiB},
-    {"POST", "/v1/join", ROLE_OPEN, ROUTE_MUTATES, agents_join, 64 * KiB},
     {"POST", "/v1/agent/renew", ROLE_NODE, ROUTE_MUTATES, agents_renew, 64 * KiB},
     {"POST", "/v1/agent/sync", ROLE_NODE, 0, agents_sync, AGENT_BODY},
     {"POST", "/v1/agent/report", ROLE_NODE, 0, agents_report, AGENT_BODY},
