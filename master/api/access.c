@@ -187,7 +187,8 @@ void access_join_token_create(struct call *call)
         api_problem(call, 422, "uses: expected 1 to 100000");
         return;
     }
-    int r = pki_cert_fingerprint(server_cert_bundle(call->api->settings.server_cert), fingerprint, &e);
+    int r =
+        pki_cert_fingerprint(server_cert_bundle(call->api->settings.server_cert), fingerprint, &e);
     if (r == 0)
         r = tokens_join_create(call->api->tokens, fingerprint, uses, ttl_ms,
                                json_opt_bool(body, "approved", false), text, &expires_ms, &e);
