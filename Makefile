@@ -97,7 +97,7 @@ UNIT_BINS  := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(UNIT_SRC))
 BENCH_BINS := $(patsubst test/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 SIM_BINS   := $(patsubst test/sim/%.c,$(BUILD)/sim/%,$(SIM_SRC))
 
-.PHONY: all libs bins unit-bins bench-bins sim-bins check check-fast unit demo install asan fuzz \
+.PHONY: chaos all libs bins unit-bins bench-bins sim-bins check check-fast unit demo install asan fuzz \
         fuzz-bins fuzz-merge bench bench-scheduler sim lint lint-scripts tidy cppcheck format clean deb help print-%
 all: libs bins
 libs: $(LIBS)
@@ -206,6 +206,13 @@ check:
 	$(Q)test/check.sh
 check-fast:
 	$(Q)test/check.sh --fast
+
+# "make chaos SEED=7 MINUTES=5"; FENCE=off must be found.
+SEED ?= 1
+MINUTES ?= 5
+FENCE ?= on
+chaos: all
+	$(Q)MEADOW_BIN=$(CURDIR)/$(BUILD)/bin test/chaos/chaos.py --seed $(SEED) --minutes $(MINUTES) --fence $(FENCE)
 asan:
 	$(Q)$(MAKE) --no-print-directory SAN=address,undefined all unit
 

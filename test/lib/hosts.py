@@ -111,13 +111,14 @@ class Host:
 class Hosts:
     """hosts.master, hosts.agents[name]; the API by the master's local socket, which no packet filter touches."""
 
-    def __init__(self, folder, nodes, sync_ms=300, lease="60s", master_extra=""):
+    def __init__(self, folder, nodes, sync_ms=300, lease="60s", master_extra="", agent_extra=""):
         self.dir = Path(folder)
         self.prefix = f"mw{os.getpid() % 100000}-{Hosts.count}-"
         Hosts.count += 1
         self.switch = self.prefix + "s"
         self.names = []
         self.agents = {}
+        self.agent_extra = agent_extra
         for sub in ("data", "log"):
             (self.dir / sub).mkdir(parents=True)
         # Tasks run as nobody.
@@ -162,7 +163,7 @@ class Hosts:
         host.config.write_text(
             f"name: {name}\nmaster: {{url: \"https://{self.master.address}:7420\"}}\njoin_token: {token}\nstate_dir: {host.state}\n"
             f"run_dir: {host.run}\ndata_dir: {d}/data\naddress: {host.address}\nresources: {{cpu: 8, memory: 8g, gpu: 0}}\n"
-            f"ports: {{first: {20000 + 500 * number}, count: 500}}\npolicy: {{allow_root: true}}\n")
+            f"ports: {{first: {20000 + 500 * number}, count: 500}}\npolicy: {{allow_root: true}}\n{self.agent_extra}")
         self.agents[name] = host
         self.start_agent(name)
 
