@@ -56,6 +56,16 @@ static int create(const struct files *f, struct err *e)
     return r;
 }
 
+// One that leaked is removed by hand; the CA signs for another.
+static int load_server_key(const struct files *f, char **ret, struct err *e)
+{
+    int r = atomic_file_read(f->server_key, FILE_LIMIT, ret, NULL, e);
+    if (r != -ENOENT)
+        return r;
+    r = pki_key_new(ret, e);
+    return r == 0 ? write_text(f->server_key, *ret, 0600, e) : r;
+}
+
 static int load(const struct files *f, struct identity *i, struct err *e)
 {
     cleanup_free char *id = NULL;
@@ -69,7 +79,7 @@ static int load(const struct files *f, struct identity *i, struct err *e)
     if (r == 0)
         r = atomic_file_read(f->ca_key, FILE_LIMIT, &i->ca_key, NULL, e);
     if (r == 0)
-        r = atomic_file_read(f->server_key, FILE_LIMIT, &i->server_key, NULL, e);
+        r = load_server_key(f, &i->server_key, e);
     return r == -ENOENT ? err_wrap(e, -EPROTO,
                                    "the cluster's identity is incomplete; restore it from a backup")
                         : r;

@@ -44,7 +44,7 @@ START_TEST(test_stays_the_same)
     }
 END_TEST
 
-static const char *const parts[] = {"ca.pem", "ca.key", "server.key"};
+static const char *const parts[] = {"ca.pem", "ca.key"};
 
 START_TEST(test_half_of_it_is_refused)
     {
@@ -58,6 +58,25 @@ START_TEST(test_half_of_it_is_refused)
         ck_assert_int_eq(identity_open(dir, &a, &e), -EPROTO);
         ck_assert_ptr_nonnull(strstr(e.text, parts[_i]));
         ck_assert_ptr_nonnull(strstr(e.text, "backup"));
+    }
+END_TEST
+
+START_TEST(test_a_servers_key_that_was_removed_is_made_anew)
+    {
+        struct identity a, b, c;
+        struct err e = {""};
+        char path[128];
+        ck_assert_int_eq(identity_open(dir, &a, &e), 0);
+        (void)snprintf(path, sizeof(path), "%s/identity/server.key", dir);
+        ck_assert_int_eq(unlink(path), 0);
+        ck_assert_int_eq(identity_open(dir, &b, &e), 0);
+        ck_assert_int_eq(identity_open(dir, &c, &e), 0);
+        ck_assert_str_ne(a.server_key, b.server_key);
+        ck_assert_str_eq(b.server_key, c.server_key);
+        ck_assert_str_eq(a.ca_cert, b.ca_cert);
+        identity_free(&a);
+        identity_free(&b);
+        identity_free(&c);
     }
 END_TEST
 
@@ -83,7 +102,8 @@ int main(void)
     TCase *t = tcase_create("files");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_stays_the_same);
-    tcase_add_loop_test(t, test_half_of_it_is_refused, 0, 3);
+    tcase_add_loop_test(t, test_half_of_it_is_refused, 0, 2);
+    tcase_add_test(t, test_a_servers_key_that_was_removed_is_made_anew);
     tcase_add_test(t, test_interrupted_first_start_begins_anew);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
