@@ -168,9 +168,14 @@ static int64_t announced_length(const struct http_request *req)
     return http_request_header(req, "Transfer-Encoding") ? -1 : 0;
 }
 
+// The owner never gets this request: it is told as if the client had gone.
 static void too_large(struct http_request *req)
 {
     char detail[96];
+    void (*gone)(struct http_request * r, void *userdata) = req->gone;
+    req->gone = NULL;
+    if (gone)
+        gone(req, req->gone_userdata);
     (void)snprintf(detail, sizeof(detail), "the body may have at most %zu bytes", req->body_limit);
     response_problem(req, 413, "Content Too Large", detail);
 }

@@ -135,7 +135,8 @@ void http_request_stream_body(struct http_request *req,
                                            void *userdata));
 
 // The client disconnected before the answer was complete. Also called when a streamed answer can't
-// be delivered. Not called after a complete answer. Register at any time before answering.
+// be delivered, and when the server itself answers 413 because the body is too large. Not called
+// after a complete answer. Register at any time before answering.
 void http_request_on_gone(struct http_request *req,
                           void (*gone)(struct http_request *req, void *userdata), void *userdata);
 

@@ -73,7 +73,7 @@ START_TEST(body_limits)
         (void)send_call(x->local, o, &reply); // length not announced
         await(x, &reply.done);
         ck_assert_int_eq(reply.status, 413);
-        ck_assert_uint_eq(x->gone, 0);
+        ck_assert_uint_eq(x->gone, 3); // their owner is told, once each
         reply_reset(&reply);
         site_stop(x);
     }
