@@ -34,8 +34,11 @@ static int duration(struct call *call, const json_t *body, const char *key, int6
 static void init_self(struct call *call, struct user *u)
 {
     user_init(u, call->who.user, ROLE_ADMIN);
-    u->uid = http_request_peer(call->req)->uid;
-    u->gid = http_request_peer(call->req)->gid;
+    const struct http_peer *peer = http_request_peer(call->req);
+    if (peer->uid == 0) // root gives no mapping: nodes refuse to run tasks as root
+        return;
+    u->uid = peer->uid;
+    u->gid = peer->gid;
 }
 
 // The user whom the new token is for. One that is not known yet is added when an administrator
