@@ -14,7 +14,11 @@ build=(gcc make pkg-config libc6-dev libuv1-dev libhiredis-dev libmicrohttpd-dev
     libssl-dev libsystemd-dev libcurl4-openssl-dev libyaml-dev uthash-dev)
 run=(redis-server util-linux python3 openssl ca-certificates curl procps)
 tests=(check git python3-pytest python3-yaml docker.io busybox-static valgrind clang clang-tidy
-    clang-format cppcheck shellcheck codespell iproute2 iptables jq systemd systemd-container dbus nodejs npm python3-jwcrypto libfaketime spin)
+    clang-format cppcheck shellcheck codespell iproute2 iptables jq systemd systemd-container
+    dbus python3-jwcrypto libfaketime spin)
+# Node from elsewhere brings its own npm, which Debian's packages refuse to stand beside.
+command -v node >/dev/null || tests+=(nodejs)
+command -v npm >/dev/null || tests+=(npm)
 
 usage() {
     sed -n '/^# Installs/,/^$/s/^# \{0,1\}//p' "$0" | sed '/^set /,$d'
