@@ -157,9 +157,6 @@ const struct command command_table[] = {
      cmd_job_delete},
     {"job", "scale", "JOB C=N", "", NULL, 0, -1, NULL},
     {"job", "restart", "JOB", "", NULL, 0, -1, NULL},
-    {"job", "plan", "FILE", "", NULL, 0, -1, NULL},
-    {"job", "hold", "JOB", "", NULL, 0, -1, NULL},
-    {"job", "release", "JOB", "", NULL, 0, -1, NULL},
 
     {"data", "push", "SRC [DST]", "copy a file or folder into the shared data", NULL, 1, 2,
      cmd_data_push},

@@ -344,6 +344,7 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
         job_queue_update(c, j);
         job_refresh(c, j);
     }
+    settle_start(c);
     task_timers(c);
     secret_reseal_all(c);
     want_schedule(c);

@@ -96,6 +96,7 @@ void give_back_memory(struct cluster *c);
 void room_refresh(struct cluster *c, struct node *n);
 // settle.c: looks whether work may be placed again.
 void settle_look(struct cluster *c);
+void settle_start(struct cluster *c); // when everything is loaded
 
 // event.c
 struct event_fields {

@@ -14,6 +14,15 @@ static bool is_settled(const struct node *n)
     return n->strangers == 0 && (n->inventory_seen || !n->connected);
 }
 
+// A component may have asked for more time than the cluster's lease.
+void settle_start(struct cluster *c)
+{
+    for (const struct job *j = c->options.restored ? c->oldest : NULL; j; j = j->next)
+        for (size_t i = 0; i < (size_t)j->spec->n_components; i++)
+            if (j->spec->components[i].lost_after_ms > c->options.longest_lease_ms)
+                c->options.longest_lease_ms = j->spec->components[i].lost_after_ms;
+}
+
 int64_t cluster_settle_ms(const struct cluster *c)
 {
     int64_t left = c->started_boot_ms + c->options.longest_lease_ms + MARGIN_MS - clock_boot_ms();

@@ -156,7 +156,7 @@ START_TEST(large_bodies)
         await(x, &reply.done);
         ck_assert_msg(reply.error == 0, "%s", reply.text);
         ck_assert_int_eq(reply.status, 413);
-        ck_assert_uint_eq(x->gone, 0);
+        ck_assert_uint_eq(x->gone, 1); // its owner is told, and is told once
         reply_reset(&reply);
         site_stop(x);
     }
