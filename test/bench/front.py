@@ -65,7 +65,7 @@ def connections(running, show):
     """Handshakes a second, and what an idle agent's connection costs, at up to 6,000."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    with running(1) as c, configured(c, "limits: {handshakes: 256, address_handshakes: 0, idle_timeout: 30m}\n") as master:
+    with running(1) as c, configured(c, "max_connections: 6120\nlimits: {handshakes: 128, address_handshakes: 0, idle_timeout: 30m}\n") as master:
         tls = agent_tls(c)
         memory, slab, fds, cpu, t = private_kib(master.pid), slab_kib(), files(master.pid), cpu_seconds(master.pid), time.perf_counter()
         for n in (1000, AGENTS):
