@@ -110,12 +110,10 @@ int api_seal(struct api_sealed *s, const struct api_request *req, const char *id
         return err_set(e, -ENOTSUP, "streams and uploads can't be sealed: leave out --sealed");
     int r = build(s, req, idempotency_key, claims, e);
     cleanup_free char *text = r == 0 ? json_text(claims) : NULL;
-    if (r == 0 && !text)
-        r = err_set(e, -ENOMEM, "out of memory");
-    if (r == 0)
-        r = jws_sign(s->key.key, jws_default_alg(s->key.key), s->key.id, text, strlen(text), &inner,
-                     e);
-    if (r == 0)
+    if (!text)
+        return r < 0 ? r : err_set(e, -ENOMEM, "out of memory");
+    r = jws_sign(s->key.key, jws_default_alg(s->key.key), s->key.id, text, strlen(text), &inner, e);
+    if (r == 0 && inner)
         r = jwe_seal(s->key.master, JWE_A256GCM, s->key.master_id, inner, strlen(inner), ret, e);
     if (text)
         OPENSSL_cleanse(text, strlen(text));

@@ -95,7 +95,7 @@ static int open_sealed(struct cli *cli, const struct context_choice *c, bool *re
     int r = sealed_key_load(cli_key_name(cli), &key, e);
     if (r == 0 && !key.master)
         r = err_set(e, -EINVAL, "the key %s is not registered", key.name);
-    *ret_resolved = r == 0 || r != -ENOENT;
+    *ret_resolved = r != -ENOENT;
     if (r == 0)
         r = sealed_key_target(&key, c, &t, e);
     if (r == 0)

@@ -135,7 +135,7 @@ int sealed_key_save(const struct sealed_key *k, struct err *e)
     int r = make_folder(e);
     if (r == 0)
         r = jwk_private_pem(k->key, &pem, e);
-    if (r < 0)
+    if (r < 0 || !pem)
         return r;
     r = atomic_file_write(k->pem_file, pem, strlen(pem), 0600, e);
     explicit_bzero(pem, strlen(pem));

@@ -134,6 +134,7 @@ static void put_policy(json_t *c)
         json_put_bool(p, "allow_root", true);
     else
         json_put(p, "allow_uids", json_pack("[o]", json_sprintf("%u", (unsigned)geteuid())));
+    json_put(p, "allow_gids", json_pack("[o]", json_sprintf("%u", (unsigned)getegid())));
     json_put(c, "policy", p);
 }
 

@@ -30,8 +30,8 @@ void http_address_group(const char *address, char *out)
         (void)snprintf(out, HTTP_ADDRESS_BYTES, "%s", address);
         return;
     }
+    char text[INET6_ADDRSTRLEN] = "";
     memset(&a.s6_addr[8], 0, 8);
-    if (!inet_ntop(AF_INET6, &a, out, HTTP_ADDRESS_BYTES - 4))
-        out[0] = '\0';
-    (void)strcat(out, "/64");
+    (void)!inet_ntop(AF_INET6, &a, text, sizeof(text));
+    (void)snprintf(out, HTTP_ADDRESS_BYTES, "%s/64", text);
 }

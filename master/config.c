@@ -6,6 +6,7 @@
 #include "common/config.h"
 #include "common/log.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -109,10 +110,11 @@ int master_config_load(const char *path, struct master_config *ret, struct err *
         return r;
     }
     c.path = path;
-    if (c.lease_ms < 4 * c.sync_interval_ms + 5000) {
+    int64_t least = 4 * c.sync_interval_ms + 5000;
+    if (c.lease_ms < least) {
         r = err_set(e, -EINVAL,
-                    "lease: expected at least four times sync_interval and 5s (%lld ms)",
-                    (long long)(4 * c.sync_interval_ms + 5000));
+                    "lease: expected at least four times sync_interval and 5s (%" PRId64 " ms)",
+                    least);
         master_config_free(&c);
         return r;
     }

@@ -52,6 +52,7 @@ static const struct config_field fields[] = {
     FIELD("cgroup_parent", CONFIG_STRING, cgroup_parent, "", 0, 0),
     FIELD("policy.allow_root", CONFIG_BOOL, allow_root, "false", 0, 0),
     FIELD("policy.allow_uids", CONFIG_STRING_LIST, allow_uids, NULL, 0, 0),
+    FIELD("policy.allow_gids", CONFIG_STRING_LIST, allow_gids, NULL, 0, 0),
     FIELD("policy.default_uid", CONFIG_INT, default_uid, "65534", 0, UINT32_MAX - 1),
     FIELD("policy.default_gid", CONFIG_INT, default_gid, "65534", 0, UINT32_MAX - 1),
     FIELD("policy.host_paths", CONFIG_STRING_LIST, host_paths, NULL, 0, 0),
@@ -162,7 +163,9 @@ static int check(struct agent_config *c, struct err *e)
     if (r == 0)
         r = check_labels(c->labels, e);
     if (r == 0)
-        r = policy_uids_check(c->allow_uids, e);
+        r = policy_ids_check("allow_uids", c->allow_uids, e);
+    if (r == 0)
+        r = policy_ids_check("allow_gids", c->allow_gids, e);
     if (r == 0)
         r = policy_paths_check(c->host_paths, e);
     if (r == 0)
@@ -175,6 +178,7 @@ void agent_config_policy(const struct agent_config *c, struct policy *ret)
     static char *const people[] = {(char *)(uintptr_t) "1000-4294967294", NULL};
     *ret = (struct policy){.allow_root = c->allow_root,
                            .allow_uids = c->allow_uids && *c->allow_uids ? c->allow_uids : people,
+                           .allow_gids = c->allow_gids && *c->allow_gids ? c->allow_gids : people,
                            .default_uid = c->default_uid,
                            .default_gid = c->default_gid,
                            .host_paths = c->host_paths,

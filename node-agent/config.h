@@ -34,6 +34,7 @@ struct agent_config { // texts are owned; agent_config_free
     char *cgroup_parent;
     bool allow_root; // policy
     char **allow_uids;
+    char **allow_gids;
     int64_t default_uid, default_gid;
     char **host_paths;
     char **capabilities;

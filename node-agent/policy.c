@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static int parse_range(const char *text, int64_t *first, int64_t *last)
 {
@@ -22,14 +23,14 @@ static int parse_range(const char *text, int64_t *first, int64_t *last)
     return *end == '\0' && *first <= *last && *last < UINT32_MAX ? 0 : -EINVAL;
 }
 
-int policy_uids_check(char *const *list, struct err *e)
+int policy_ids_check(const char *field, char *const *list, struct err *e)
 {
     int64_t first, last;
     for (char *const *p = list; p && *p; p++)
         if (parse_range(*p, &first, &last) < 0)
             return err_set(e, -EINVAL,
-                           "policy.allow_uids: \"%s\": expected a uid or a range such as 1000-1999",
-                           *p);
+                           "policy.%s: \"%s\": expected a number or a range such as 1000-1999",
+                           field, *p);
     return 0;
 }
 
@@ -57,13 +58,36 @@ int policy_capabilities_check(char *const *list, struct err *e)
 
 // --- who -----------------------------------------------------------------------------------------
 
-static bool uid_listed(const struct policy *p, int64_t uid)
+static bool id_listed(char *const *list, int64_t id)
 {
     int64_t first, last;
-    for (char *const *item = p->allow_uids; item && *item; item++)
-        if (parse_range(*item, &first, &last) == 0 && uid >= first && uid <= last)
+    for (char *const *item = list; item && *item; item++)
+        if (parse_range(*item, &first, &last) == 0 && id >= first && id <= last)
             return true;
     return false;
+}
+
+// Whoever has the group of the engine's socket is root on this machine.
+static bool is_engine_group(const struct policy *p, int64_t gid)
+{
+    struct stat st;
+    return p->engine_socket && stat(p->engine_socket, &st) == 0 && st.st_gid == gid;
+}
+
+static int check_gid(const struct policy *p, const struct attempt_spec *s, struct err *e)
+{
+    if (p->allow_root)
+        return 0;
+    if (is_engine_group(p, s->gid))
+        return err_set(e, -EACCES,
+                       "agent.yml forbids it: gid %lld of %s is the group of the engine's socket, "
+                       "which makes root (policy.allow_root is false)",
+                       (long long)s->gid, s->user);
+    if (s->gid != p->default_gid && !id_listed(p->allow_gids, s->gid))
+        return err_set(e, -EACCES,
+                       "agent.yml forbids it: policy.allow_gids does not have gid %lld of %s",
+                       (long long)s->gid, s->user);
+    return 0;
 }
 
 static int check_uid(const struct policy *p, const struct attempt_spec *s, struct err *e)
@@ -74,7 +98,7 @@ static int check_uid(const struct policy *p, const struct attempt_spec *s, struc
                            "agent.yml forbids it: policy.allow_root is false, and the task of %s "
                            "would run as %s 0",
                            s->user, s->uid == 0 ? "uid" : "gid");
-    } else if (!uid_listed(p, s->uid)) {
+    } else if (!id_listed(p->allow_uids, s->uid)) {
         return err_set(e, -EACCES,
                        "agent.yml forbids it: policy.allow_uids does not have uid %lld of %s",
                        (long long)s->uid, s->user);
@@ -83,7 +107,7 @@ static int check_uid(const struct policy *p, const struct attempt_spec *s, struc
         return err_set(e, -EACCES,
                        "the agent runs as uid %lld and can't start processes as uid %lld of %s",
                        (long long)p->agent_uid, (long long)s->uid, s->user);
-    return 0;
+    return check_gid(p, s, e);
 }
 
 static int apply_user(const struct policy *p, struct attempt_spec *s, struct err *e)

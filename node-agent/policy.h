@@ -7,7 +7,8 @@
 
 struct policy { // plain data; texts are borrowed
     bool allow_root;
-    char *const *allow_uids; // "N" or "N-M", checked by policy_uids_check
+    char *const *allow_uids; // "N" or "N-M", checked by policy_ids_check
+    char *const *allow_gids; // the same for groups
     int64_t default_uid, default_gid;
     char *const *host_paths;   // absolute; what is below one may be mounted
     char *const *capabilities; // kept in containers, e.g. "NET_BIND_SERVICE"
@@ -19,7 +20,7 @@ struct policy { // plain data; texts are borrowed
 };
 
 // The form of the list; e names the element. -EINVAL.
-int policy_uids_check(char *const *list, struct err *e) WARN_UNUSED;
+int policy_ids_check(const char *field, char *const *list, struct err *e) WARN_UNUSED;
 int policy_paths_check(char *const *list, struct err *e) WARN_UNUSED;
 int policy_capabilities_check(char *const *list, struct err *e) WARN_UNUSED;
 

@@ -48,15 +48,22 @@ static bool hs512_tag(const unsigned char *key, const unsigned char *iv, const s
     return true;
 }
 
+static bool gcm_update(EVP_CIPHER_CTX *ctx, const struct span *aad, const void *data, size_t len,
+                       unsigned char *out)
+{
+    int n = 0;
+    return EVP_CipherUpdate(ctx, NULL, &n, (const unsigned char *)aad->text, (int)aad->len) == 1 &&
+           (len == 0 || EVP_CipherUpdate(ctx, out, &n, data, (int)len) == 1);
+}
+
 static bool gcm(EVP_CIPHER_CTX *ctx, bool encrypt, const unsigned char *key,
                 const unsigned char *iv, const struct span *aad, const void *data, size_t len,
                 unsigned char *out, size_t *ret_len, unsigned char *tag)
 {
-    int n = 0, last = 0;
+    int last = 0;
     unsigned char none;
     if (EVP_CipherInit_ex(ctx, EVP_aes_256_gcm(), NULL, key, iv, encrypt) != 1 ||
-        EVP_CipherUpdate(ctx, NULL, &n, (const unsigned char *)aad->text, (int)aad->len) != 1 ||
-        (len && EVP_CipherUpdate(ctx, out, &n, data, (int)len) != 1))
+        !gcm_update(ctx, aad, data, len, out))
         return false;
     if (!encrypt && EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_SET_TAG, 16, tag) != 1)
         return false;
@@ -75,7 +82,7 @@ static bool cbc(EVP_CIPHER_CTX *ctx, bool encrypt, const unsigned char *key,
         EVP_CipherUpdate(ctx, out, &n, data, (int)len) != 1 ||
         EVP_CipherFinal_ex(ctx, out + n, &last) != 1)
         return false;
-    *ret_len = (size_t)(n + last);
+    *ret_len = (size_t)n + (size_t)last;
     return true;
 }
 

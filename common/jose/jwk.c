@@ -82,13 +82,11 @@ static int classify(EVP_PKEY *key, enum jwk_kind *ret, struct err *e)
 int jwk_adopt(EVP_PKEY *key, bool is_private, struct jwk **ret, struct err *e)
 {
     enum jwk_kind kind = JWK_RSA;
-    struct jwk *k = NULL;
     int r = classify(key, &kind, e);
-    if (r == 0 && !(k = calloc(1, sizeof(*k))))
-        r = err_set(e, -ENOMEM, "out of memory");
-    if (r < 0) {
+    struct jwk *k = r == 0 ? calloc(1, sizeof(*k)) : NULL;
+    if (!k) {
         EVP_PKEY_free(key);
-        return r;
+        return r < 0 ? r : err_set(e, -ENOMEM, "out of memory");
     }
     k->refs = 1;
     k->kind = kind;

@@ -165,7 +165,9 @@ void access_token_revoke(struct call *call)
 {
     const char *id = call->params[0];
     const char *user = tokens_user(call->api->tokens, id);
-    bool own = user && strcmp(user, call->who.user) == 0;
+    // A token below the role user may end itself alone (logout): it changes nothing.
+    bool own = user && strcmp(user, call->who.user) == 0 &&
+               (call->who.role >= ROLE_USER || strcmp(id, call->who.token_id) == 0);
     if ((!own && call->who.role < ROLE_ADMIN) || tokens_revoke(call->api->tokens, id) < 0) {
         api_problem(call, 404, "no token %.40s: `meadow token list` shows their ids", id);
         return;

@@ -117,6 +117,7 @@ int backup_open(struct api *a, const struct master_config *c, struct err *e)
     const struct backup_options o = {.loop = a->settings.loop,
                                      .program = program,
                                      .config_path = c->path,
+                                     .data_dir = c->data_dir,
                                      .cluster = c->name,
                                      .to = c->backup_to,
                                      .every_ms = c->backup_every_ms,

@@ -100,8 +100,14 @@ static int body_hash(const struct call *call, char out[65])
 static int key_digest(struct call *call, const char *key)
 {
     cleanup_strbuf struct strbuf b = {0};
-    strbuf_printf(&b, "%s\n%s\n%s\n%s", call->who.user, http_request_method(call->req),
+    strbuf_printf(&b, "%s\n%s\n%s\n%s\n%s", call->who.user,
+                  call->who.node ? call->who.node->id : "", http_request_method(call->req),
                   http_request_path(call->req), key);
+    static const char *const asked[] = {"user", "name"}; // what of a query changes something
+    for (size_t i = 0; i < ARRAY_SIZE(asked); i++) {
+        const char *value = http_request_query(call->req, asked[i]);
+        strbuf_printf(&b, "\n%s", value ? value : "");
+    }
     if (b.failed)
         return -ENOMEM;
     return pki_sha256_hex(b.data, b.len, call->idempotency_key);

@@ -161,7 +161,9 @@ void jobs_plan(struct call *call)
     struct job_warnings warnings = {0};
     json_t *body = NULL;
     struct job_spec *spec = read_spec(call, &warnings);
-    if (spec) {
+    if (spec && !has_secrets(call, spec)) {
+        job_spec_free(spec);
+    } else if (spec) {
         int r = cluster_job_plan(call->api->cluster, spec, call->who.user, &body, &e);
         if (r < 0)
             api_reply_error(call, r, &e);

@@ -59,7 +59,7 @@ void keys_register(struct call *call)
     if (!key)
         return;
     int r = user_keys_add(call->api->user_keys, key, json_opt_str(body, "proof", ""), user,
-                          json_opt_str(body, "name", ""), id, &e);
+                          call->who.role, json_opt_str(body, "name", ""), id, &e);
     jwk_free(key);
     if (r == -ENOSPC)
         api_problem(call, 409, "%s", e.text);

@@ -18,6 +18,7 @@ struct user_key {
     char id[JWK_THUMBPRINT_BYTES];
     char user[NAME_BYTES];
     char name[NAME_BYTES];
+    enum role role; // of who registered it: it is worth no more, whatever its user may
     int64_t created_ms;
     struct jwk *jwk;
     UT_hash_handle hh;
@@ -91,6 +92,7 @@ static json_t *view(const struct user_key *x)
     json_put_str(j, "id", x->id);
     json_put_str(j, "user", x->user);
     json_put_str(j, "name", x->name);
+    json_put_str(j, "role", role_to_string(x->role));
     json_put_str(j, "alg", jws_alg_to_string(jws_default_alg(x->jwk)));
     json_put_i64(j, "bits", jwk_bits(x->jwk));
     json_put_time(j, "created_at", x->created_ms);
@@ -119,7 +121,7 @@ int user_keys_load(struct user_keys *k, const char *key, const char *json, size_
               : err_set(e, -ENOMEM, "out of memory");
     if (r == 0)
         r = jwk_thumbprint(x->jwk, x->id);
-    if (r < 0) {
+    if (r < 0 || !x) {
         if (x)
             key_free(x);
         return err_wrap(e, r == -ENOENT ? -EPROTO : r, "record %s", key);
@@ -127,6 +129,8 @@ int user_keys_load(struct user_keys *k, const char *key, const char *json, size_
     (void)snprintf(x->user, sizeof(x->user), "%s", json_opt_str(j, "user", ""));
     (void)snprintf(x->name, sizeof(x->name), "%s", json_opt_str(j, "name", ""));
     x->created_ms = json_opt_time(j, "created_at");
+    if (role_from_string(json_opt_str(j, "role", ""), &x->role) < 0)
+        x->role = ROLE_USER; // written before keys had a role
     insert(k, x);
     return 0;
 }
@@ -177,7 +181,8 @@ static int check(const struct user_keys *k, const struct jwk *jwk, const char *i
 }
 
 int user_keys_add(struct user_keys *k, const struct jwk *jwk, const char *proof, const char *user,
-                  const char *name, char ret_id[JWK_THUMBPRINT_BYTES], struct err *e)
+                  enum role role, const char *name, char ret_id[JWK_THUMBPRINT_BYTES],
+                  struct err *e)
 {
     if (jwk_kind_of(jwk) == JWK_OCT || jwk_is_private(jwk))
         return err_set(e, -EINVAL,
@@ -192,6 +197,7 @@ int user_keys_add(struct user_keys *k, const struct jwk *jwk, const char *proof,
     memcpy(x->id, ret_id, sizeof(x->id));
     (void)snprintf(x->user, sizeof(x->user), "%s", user);
     (void)snprintf(x->name, sizeof(x->name), "%s", name);
+    x->role = role;
     x->created_ms = clock_real_ms();
     x->jwk = jwk_ref((struct jwk *)(uintptr_t)jwk);
     insert(k, x);
@@ -244,7 +250,8 @@ bool user_keys_principal(const struct user_keys *k, const char *id, struct princ
     // A user made anew under an old name has nothing of the one before.
     if (!u || u->disabled || (!u->adopted && x->created_ms < u->created_ms))
         return false;
-    *ret = (struct principal){.role = u->role, .rights = user_rights(u), .sealed = true};
+    *ret = (struct principal){.role = x->role < u->role ? x->role : u->role, .sealed = true};
+    ret->rights = ret->role < ROLE_USER ? 0 : user_rights(u);
     (void)snprintf(ret->user, sizeof(ret->user), "%s", u->name);
     (void)snprintf(ret->key_id, sizeof(ret->key_id), "%s", x->id);
     return true;

@@ -19,8 +19,10 @@ int user_keys_load(struct user_keys *k, const char *key, const char *json, size_
 // Registers jwk (borrowed) as the user's. `proof` is a JWS by that key over {"cluster": ID, "user":
 // NAME}. -EACCES: the proof is none; -EEXIST: the key is registered already; -ENOSPC: too many;
 // -EINVAL: private, or not a key to sign with. ret_id is the thumbprint.
+// `role`: of who registers it; the key is never worth more.
 int user_keys_add(struct user_keys *k, const struct jwk *jwk, const char *proof, const char *user,
-                  const char *name, char ret_id[JWK_THUMBPRINT_BYTES], struct err *e) WARN_UNUSED;
+                  enum role role, const char *name, char ret_id[JWK_THUMBPRINT_BYTES],
+                  struct err *e) WARN_UNUSED;
 // user NULL = whoever's it is. -ENOENT.
 int user_keys_remove(struct user_keys *k, const char *id, const char *user) WARN_UNUSED;
 // All keys of a user who is removed.

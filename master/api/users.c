@@ -150,13 +150,13 @@ static void put(struct call *call, const struct user *u, int status)
 {
     struct err e = {""};
     struct api *a = call->api;
-    if (u->disabled)
-        api_user_gone(a, u->name);
     int r = cluster_user_put(a->cluster, u, &e);
     if (r < 0) {
         api_reply_error(call, r, &e);
         return;
     }
+    if (u->disabled)
+        api_user_gone(a, u->name);
     api_recheck(a);
     api_reply_changed(call, status, user_view(u));
 }

@@ -115,12 +115,10 @@ static int make_append_only(const struct restoring *x, struct err *e)
 static int settle_file(const char *relative, void *userdata, struct err *e)
 {
     const struct restoring *x = userdata;
-    char path[PATH_MAX];
-    int r = path_in(path, x->stage, ARCHIVE_FILES, e);
-    if (r == 0 && strlen(path) + strlen(relative) + 2 < sizeof(path)) {
-        (void)strcat(path, "/");
-        (void)strcat(path, relative);
-    }
+    char folder[PATH_MAX], path[PATH_MAX];
+    int r = path_in(folder, x->stage, ARCHIVE_FILES, e);
+    if (r == 0)
+        r = path_in(path, folder, relative, e);
     return r == 0 ? archive_sync(path, e) : r;
 }
 

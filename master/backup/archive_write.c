@@ -95,10 +95,10 @@ static int write_manifest(struct writing *w, struct err *e)
         w->files ? archive_walk(w->stage, note_file, w, e) : err_set(e, -ENOMEM, "out of memory");
     json_put(m, "files", w->files);
     cleanup_free char *text = r == 0 ? json_text(m) : NULL;
-    if (r == 0 && !text)
-        r = err_set(e, -ENOMEM, "out of memory");
+    if (!text)
+        return r < 0 ? r : err_set(e, -ENOMEM, "out of memory");
     (void)snprintf(path, sizeof(path), "%.4000s/" ARCHIVE_MANIFEST, w->stage);
-    return r == 0 ? atomic_file_write(path, text, strlen(text), 0600, e) : r;
+    return atomic_file_write(path, text, strlen(text), 0600, e);
 }
 
 // tar, then fsync, then the name.

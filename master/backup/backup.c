@@ -3,6 +3,7 @@
 // reason of a failure.
 #include "master/backup/backup.h"
 
+#include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
@@ -229,12 +230,31 @@ int64_t backup_newest_ms(const struct backup *b)
 
 // --- life ---
 
+// What a backup or a restore left that was cut off: it holds keys. The caller has the data folder's
+// lock, so nobody is at it.
+static void sweep_leftovers(const char *data_dir)
+{
+    static const char *const begin[] = {"backup.", "restore."};
+    char path[PATH_MAX];
+    struct err e = {""};
+    DIR *d = opendir(data_dir);
+    for (const struct dirent *f; d && (f = readdir(d));)
+        for (size_t i = 0; i < ARRAY_SIZE(begin); i++)
+            if (strncmp(f->d_name, begin[i], strlen(begin[i])) == 0 &&
+                snprintf(path, sizeof(path), "%s/%s", data_dir, f->d_name) < PATH_MAX &&
+                remove_tree(path, &e) < 0)
+                log_warn("backup", "%s", e.text);
+    if (d)
+        (void)closedir(d);
+}
+
 int backup_new(const struct backup_options *o, struct backup **ret, struct err *e)
 {
     struct backup *b = calloc(1, sizeof(*b));
     if (!b)
         return err_set(e, -ENOMEM, "out of memory");
     b->o = *o;
+    sweep_leftovers(o->data_dir);
     (void)uv_timer_init(o->loop, &b->timer);
     b->timer.data = b;
     if (o->to && o->every_ms) {

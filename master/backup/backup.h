@@ -13,6 +13,7 @@ struct backup_options {
     uv_loop_t *loop;
     const char *program;     // this program; borrowed, as all texts are
     const char *config_path; // NULL = none
+    const char *data_dir;    // of the master; leftovers of cut off backups are removed from it
     const char *cluster;     // in the names of scheduled files
     const char *to;          // folder of scheduled ones; NULL = no schedule
     int64_t every_ms;

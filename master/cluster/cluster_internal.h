@@ -94,6 +94,9 @@ void give_back_memory(struct cluster *c);
 
 // room.c: what the node's last report says of its disk.
 void room_refresh(struct cluster *c, struct node *n);
+// liveness.c: what is added to a lease of this length until it is over for sure: clocks that drift
+// apart, and the time to freeze.
+int64_t lease_margin_ms(int64_t lease_ms);
 // settle.c: looks whether work may be placed again.
 void settle_look(struct cluster *c);
 void settle_start(struct cluster *c); // when everything is loaded

@@ -55,13 +55,18 @@ static int64_t silent_since(const struct cluster *c, const struct node *n)
     return n->seen_boot_ms > c->judge_from_ms ? n->seen_boot_ms : c->judge_from_ms;
 }
 
+int64_t lease_margin_ms(int64_t lease_ms)
+{
+    return FREEZE_MARGIN_MS + lease_ms / DRIFT_SHARE;
+}
+
 // When nothing with this lease can run there any more.
 static int64_t over_at(const struct cluster *c, const struct node *n, int64_t lease_ms)
 {
     int64_t at = silent_since(c, n) + lease_ms;
     if (n->granted_until_boot_ms > at)
         at = n->granted_until_boot_ms;
-    return at + FREEZE_MARGIN_MS + lease_ms / DRIFT_SHARE;
+    return at + lease_margin_ms(lease_ms);
 }
 
 // --- unreachable ---

@@ -165,9 +165,7 @@ static bool holds_work(const struct node *n)
     return false;
 }
 
-#define CONFIRM_MS INT64_C(10000)      // for the agent to tell of the end
-#define FREEZE_MARGIN_MS INT64_C(3000) // as in liveness.c
-#define DRIFT_SHARE 200
+#define CONFIRM_MS INT64_C(10000) // for the agent to tell of the end
 
 // Its leases are renewed for as long as its work may take to end; when they are over after that,
 // nothing can run there any more, whatever the agent does.
@@ -184,10 +182,10 @@ static void set_deadline(const struct cluster *c, struct node *n)
             lease = a->task->lease_ms;
     }
     i->renew_until_boot_ms = n->connected ? now + grace + CONFIRM_MS : now;
-    i->remove_deadline_boot_ms =
-        i->renew_until_boot_ms + lease + lease / DRIFT_SHARE + FREEZE_MARGIN_MS;
-    if (n->granted_until_boot_ms > i->remove_deadline_boot_ms)
-        i->remove_deadline_boot_ms = n->granted_until_boot_ms;
+    i->remove_deadline_boot_ms = i->renew_until_boot_ms + lease + lease_margin_ms(lease);
+    int64_t granted = n->granted_until_boot_ms + lease_margin_ms(n->granted_until_boot_ms - now);
+    if (n->granted_until_boot_ms > now && granted > i->remove_deadline_boot_ms)
+        i->remove_deadline_boot_ms = granted;
 }
 
 void node_remove_check(struct cluster *c, struct node *n)

@@ -271,9 +271,12 @@ int secret_for_attempt(const struct cluster *c, const struct task *t, struct att
     spec->secrets = calloc(k->n_secrets + 1, sizeof(*spec->secrets));
     if (!spec->secrets)
         return -ENOMEM;
+    // A user made anew under an old name has nothing to do with the jobs of the one before.
+    const struct user *u = cluster_user_find(c, t->job->user);
+    bool same = u && (u->adopted || t->job->submitted_ms >= u->created_ms);
     for (size_t i = 0; i < k->n_secrets; i++) {
         struct attempt_secret *to = &spec->secrets[spec->n_secrets++];
-        const struct secret *s = find(c, t->job->user, k->secrets[i].name);
+        const struct secret *s = same ? find(c, t->job->user, k->secrets[i].name) : NULL;
         to->name = strdup(k->secrets[i].name);
         to->path = k->secrets[i].path ? strdup(k->secrets[i].path) : NULL;
         if (!to->name || (k->secrets[i].path && !to->path))

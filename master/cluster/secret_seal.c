@@ -105,7 +105,7 @@ int seal_keys_load(const char *folder, struct seal_keys *ret, struct err *e)
                     path);
     if (r == 0)
         r = atomic_file_read(path, FILE_LIMIT, &text, &len, e);
-    if (r < 0)
+    if (r < 0 || !text)
         return r;
     r = parse_keys(path, text, ret, e);
     OPENSSL_cleanse(text, len);

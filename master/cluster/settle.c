@@ -7,8 +7,6 @@
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
 
-#define MARGIN_MS INT64_C(5000) // clocks that drift, and the time to freeze a task
-
 static bool is_settled(const struct node *n)
 {
     return n->strangers == 0 && (n->inventory_seen || !n->connected);
@@ -25,7 +23,8 @@ void settle_start(struct cluster *c)
 
 int64_t cluster_settle_ms(const struct cluster *c)
 {
-    int64_t left = c->started_boot_ms + c->options.longest_lease_ms + MARGIN_MS - clock_boot_ms();
+    int64_t longest = c->options.longest_lease_ms;
+    int64_t left = c->started_boot_ms + longest + lease_margin_ms(longest) - clock_boot_ms();
     return !c->options.restored ? 0 : left > 0 ? left : 1;
 }
 

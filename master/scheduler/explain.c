@@ -54,7 +54,7 @@ static const struct plan_demand *place_some(struct trial *t, size_t *ret_fitted)
     const struct plan_demand *stuck = NULL;
     struct plan_need refused = {.cpu = -1};
     struct plan_index *x = t->index;
-    for (size_t k = 0; k < t->job.n_tasks; k++) {
+    for (size_t k = 0; t->job.tasks && k < t->job.n_tasks; k++) {
         struct plan_task *task = &t->job.tasks[t->order[k].task];
         struct plan_need need = need_of(x, &task->demand);
         if (same_need(&need, &refused))

@@ -279,7 +279,8 @@ static int send_start(struct transient *t, const struct transient_unit *u, struc
     r = r < 0 ? r : sd_bus_message_append(m, "ss", s->unit, "fail");
     r = r < 0 ? r : append_properties(m, u);
     r = r < 0 ? r : sd_bus_message_append(m, "a(sa(sv))", 0);
-    r = r < 0 ? r : sd_bus_call_async(t->bus, NULL, m, on_asked, s, 0);
+    // Waited for as long as it takes: a start that was given up could still happen.
+    r = r < 0 ? r : sd_bus_call_async(t->bus, NULL, m, on_asked, s, UINT64_MAX);
     (void)sd_bus_message_unref(m);
     return r;
 }

@@ -4,6 +4,7 @@
 
 #include "common/atomic_file.h"
 #include <check.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@ static void setup(void)
     (void)strcpy(top, "/tmp/meadow-policy-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(top));
     policy = (struct policy){.allow_uids = people,
+                             .allow_gids = people,
                              .default_uid = 1500,
                              .default_gid = 1501,
                              .container = true,
@@ -42,8 +44,11 @@ START_TEST(test_uids)
     {
         struct attempt_spec s;
         struct err e;
-        ck_assert_int_eq(as(1000, 100, &s, &e), 0);
-        ck_assert_int_eq(s.gid, 100);
+        ck_assert_int_eq(as(1000, 1000, &s, &e), 0);
+        ck_assert_int_eq(s.gid, 1000);
+        ck_assert_int_eq(as(1000, 1501, &s, &e), 0); // the default's
+        ck_assert_int_eq(as(1000, 100, &s, &e), -EACCES);
+        ck_assert_ptr_nonnull(strstr(e.text, "policy.allow_gids"));
         ck_assert_int_eq(as(500, -1, &s, &e), 0);
         ck_assert_int_eq(s.gid, 500);
         ck_assert_int_eq(as(2000, 2000, &s, &e), -EACCES);
@@ -53,6 +58,22 @@ START_TEST(test_uids)
         ck_assert_int_eq(as(1000, 0, &s, &e), -EACCES);
         policy.allow_root = true;
         ck_assert_int_eq(as(0, 0, &s, &e), 0);
+    }
+END_TEST
+
+START_TEST(test_the_engines_group_makes_root)
+    {
+        struct attempt_spec s;
+        struct err e;
+        char socket[64];
+        (void)snprintf(socket, sizeof(socket), "%s/engine", top);
+        (void)close(open(socket, O_WRONLY | O_CREAT, 0600));
+        if (geteuid() != 0)
+            return;
+        ck_assert_int_eq(chown(socket, 0, 1000), 0);
+        policy.engine_socket = socket;
+        ck_assert_int_eq(as(1000, 1000, &s, &e), -EACCES);
+        ck_assert_ptr_nonnull(strstr(e.text, "engine's socket"));
     }
 END_TEST
 
@@ -156,8 +177,8 @@ START_TEST(test_lists_are_checked)
         char *bad_uids[] = {(char *)"1000-", NULL}, *bad_paths[] = {(char *)"srv", NULL};
         char *bad_caps[] = {(char *)"ALL", NULL}, *caps[] = {(char *)"NET_BIND_SERVICE", NULL};
         struct err e;
-        ck_assert_int_eq(policy_uids_check(people, &e), 0);
-        ck_assert_int_eq(policy_uids_check(bad_uids, &e), -EINVAL);
+        ck_assert_int_eq(policy_ids_check("allow_uids", people, &e), 0);
+        ck_assert_int_eq(policy_ids_check("allow_uids", bad_uids, &e), -EINVAL);
         ck_assert_int_eq(policy_paths_check(bad_paths, &e), -EINVAL);
         ck_assert_int_eq(policy_capabilities_check(bad_caps, &e), -EINVAL);
         ck_assert_int_eq(policy_capabilities_check(caps, &e), 0);
@@ -170,6 +191,7 @@ int main(void)
     TCase *t = tcase_create("policy");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_uids);
+    tcase_add_test(t, test_the_engines_group_makes_root);
     tcase_add_test(t, test_unmapped_user_is_the_default);
     tcase_add_test(t, test_an_agent_without_rights_starts_processes_as_itself);
     tcase_add_test(t, test_host_paths);

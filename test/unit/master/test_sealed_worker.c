@@ -56,13 +56,15 @@ static char *proof_over(const struct jwk *key, const char *kid, const char *clus
     return text;
 }
 
+static enum role registers_as = ROLE_ADMIN;
+
 static int add_key(const struct jwk *jwk, const char *kid, const char *cluster_name,
                    const char *signed_user, const char *user)
 {
     struct err e = {""};
     char id[JWK_THUMBPRINT_BYTES];
     cleanup_free char *text = proof_over(mine, kid, cluster_name, signed_user);
-    return user_keys_add(keys, jwk, text, user, "laptop", id, &e);
+    return user_keys_add(keys, jwk, text, user, registers_as, "laptop", id, &e);
 }
 
 START_TEST(proofs)
@@ -77,9 +79,12 @@ START_TEST(proofs)
         ck_assert_int_eq(add_key(public_part, my_id, "cother", "ann", "ann"), -EACCES);
         ck_assert_int_eq(add_key(public_part, my_id, c, "bob", "ann"), -EACCES);
         ck_assert_int_eq(add_key(public_part, "other", c, "ann", "ann"), -EACCES);
-        ck_assert_int_eq(user_keys_add(keys, public_part, not_mine, "ann", "", id, &e), -EACCES);
-        ck_assert_int_eq(user_keys_add(keys, public_part, "", "ann", "", id, &e), -EACCES);
-        ck_assert_int_eq(user_keys_add(keys, public_part, "a.b.c", "ann", "", id, &e), -EACCES);
+        ck_assert_int_eq(user_keys_add(keys, public_part, not_mine, "ann", ROLE_USER, "", id, &e),
+                         -EACCES);
+        ck_assert_int_eq(user_keys_add(keys, public_part, "", "ann", ROLE_USER, "", id, &e),
+                         -EACCES);
+        ck_assert_int_eq(user_keys_add(keys, public_part, "a.b.c", "ann", ROLE_USER, "", id, &e),
+                         -EACCES);
         ck_assert_ptr_null(user_keys_find(keys, my_id));
         ck_assert_int_eq(add_key(public_part, my_id, c, "ann", "ann"), 0);
         ck_assert_int_eq(add_key(public_part, my_id, c, "ann", "ann"), -EEXIST);
@@ -99,6 +104,12 @@ START_TEST(principals)
         ck_assert_int_eq(who.role, ROLE_OPERATOR);
         ck_assert_uint_eq(who.rights, RIGHTS_ALL);
         ck_assert(who.sealed && !who.local);
+        // What a token of a lower role registers is worth no more than that token.
+        ck_assert_int_eq(user_keys_remove(keys, my_id, "ann"), 0);
+        registers_as = ROLE_USER;
+        ck_assert_int_eq(add_key(public_part, my_id, cluster_id(cluster), "ann", "ann"), 0);
+        ck_assert(user_keys_principal(keys, my_id, &who));
+        ck_assert_int_eq(who.role, ROLE_USER);
         struct user u = *cluster_user_find(cluster, "ann");
         u.disabled = true;
         ck_assert_int_eq(cluster_user_put(cluster, &u, NULL), 0);
