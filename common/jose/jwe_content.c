@@ -58,7 +58,7 @@ static bool gcm_update(EVP_CIPHER_CTX *ctx, const struct span *aad, const void *
 
 static bool gcm(EVP_CIPHER_CTX *ctx, bool encrypt, const unsigned char *key,
                 const unsigned char *iv, const struct span *aad, const void *data, size_t len,
-                unsigned char *out, size_t *ret_len, unsigned char *tag)
+                unsigned char *out, unsigned char *tag)
 {
     int last = 0;
     unsigned char none;
@@ -69,7 +69,6 @@ static bool gcm(EVP_CIPHER_CTX *ctx, bool encrypt, const unsigned char *key,
         return false;
     if (EVP_CipherFinal_ex(ctx, &none, &last) != 1)
         return false;
-    *ret_len = len;
     return !encrypt || EVP_CIPHER_CTX_ctrl(ctx, EVP_CTRL_AEAD_GET_TAG, 16, tag) == 1;
 }
 
@@ -93,7 +92,8 @@ bool content_encrypt(enum jwe_enc enc, const unsigned char *key, const unsigned 
     EVP_CIPHER_CTX *ctx = len < CONTENT_MAX ? EVP_CIPHER_CTX_new() : NULL;
     if (!ctx)
         return false;
-    bool ok = enc == JWE_A256GCM ? gcm(ctx, true, key, iv, aad, data, len, out, ret_len, ret_tag)
+    *ret_len = len; // GCM keeps it, CBC sets its own
+    bool ok = enc == JWE_A256GCM ? gcm(ctx, true, key, iv, aad, data, len, out, ret_tag)
                                  : cbc(ctx, true, key, iv, data, len, out, ret_len) &&
                                        hs512_tag(key, iv, aad, out, *ret_len, ret_tag);
     EVP_CIPHER_CTX_free(ctx);
@@ -118,7 +118,8 @@ bool content_decrypt(enum jwe_enc enc, const unsigned char *key, const unsigned 
     if (!ctx)
         return false;
     memcpy(copy, tag, content_tag_bytes(enc));
-    bool ok = enc == JWE_A256GCM ? gcm(ctx, false, key, iv, aad, data, len, out, ret_len, copy)
+    *ret_len = len;
+    bool ok = enc == JWE_A256GCM ? gcm(ctx, false, key, iv, aad, data, len, out, copy)
                                  : hs512_matches(key, iv, aad, data, len, tag) &&
                                        cbc(ctx, false, key, iv, data, len, out, ret_len);
     EVP_CIPHER_CTX_free(ctx);

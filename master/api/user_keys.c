@@ -116,14 +116,13 @@ int user_keys_load(struct user_keys *k, const char *key, const char *json, size_
         return -ENOENT;
     int r = json_parse(json, len, &j, e);
     struct user_key *x = r == 0 ? calloc(1, sizeof(*x)) : NULL;
-    if (r == 0)
-        r = x ? jwk_parse(json_object_get(j, "jwk"), &x->jwk, e)
-              : err_set(e, -ENOMEM, "out of memory");
+    if (!x)
+        return r < 0 ? err_wrap(e, r, "record %s", key) : err_set(e, -ENOMEM, "out of memory");
+    r = jwk_parse(json_object_get(j, "jwk"), &x->jwk, e);
     if (r == 0)
         r = jwk_thumbprint(x->jwk, x->id);
-    if (r < 0 || !x) {
-        if (x)
-            key_free(x);
+    if (r < 0) {
+        key_free(x);
         return err_wrap(e, r == -ENOENT ? -EPROTO : r, "record %s", key);
     }
     (void)snprintf(x->user, sizeof(x->user), "%s", json_opt_str(j, "user", ""));
