@@ -24,6 +24,37 @@ static const char EDDSA[] =
     "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG"
     "1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg";
 
+// RFC 7520, section 3.3, and the compact forms of 4.1 (RS256) and 4.2 (PS384, not on our list)
+static const char BILBO[] =
+    "{\"kty\":\"RSA\",\"kid\":\"bilbo.baggins@hobbiton.example\",\"use\":\"sig\",\"e\":\"AQAB\","
+    "\"n\":\""
+    "n4EPtAOCc9AlkeQHPzHStgAbgs7bTZLwUBZdR8_KuKPEHLd4rHVTeT-O-XV2jRojdNhxJWTDvNd7nq"
+    "Q0VEiZQHz_AJmSCpMaJMRBSFKrKb2wqVwGU_NsYOYL-QtiWN2lbzcEe6XC0dApr5ydQLrHqkHHig3R"
+    "BordaZ6Aj-oBHqFEHYpPe7Tpe-OfVfHd1E6cS6M1FZcD1NNLYD5lFHpPI9bTwJlsde3uhGqC0ZCuEH"
+    "g8lhzwOHrtIQbS0FVbb9k3-tVTU4fg_3L_vniUFAKwuCLqKnS2BYwdq_mzSnbLY7h_qixoR7jig3__"
+    "kRhuaxwUkRz5iaiQkqgc5gHdrNP5zw"
+    "\"}";
+static const char BILBO_RS256[] =
+    "eyJhbGciOiJSUzI1NiIsImtpZCI6ImJpbGJvLmJhZ2dpbnNAaG9iYml0b24uZXhhbXBsZSJ9.SXTig"
+    "JlzIGEgZGFuZ2Vyb3VzIGJ1c2luZXNzLCBGcm9kbywgZ29pbmcgb3V0IHlvdXIgZG9vci4gWW91IHN"
+    "0ZXAgb250byB0aGUgcm9hZCwgYW5kIGlmIHlvdSBkb24ndCBrZWVwIHlvdXIgZmVldCwgdGhlcmXig"
+    "JlzIG5vIGtub3dpbmcgd2hlcmUgeW91IG1pZ2h0IGJlIHN3ZXB0IG9mZiB0by4.MRjdkly7_-oTPTS"
+    "3AXP41iQIGKa80A0ZmTuV5MEaHoxnW2e5CZ5NlKtainoFmKZopdHM1O2U4mwzJdQx996ivp83xuglI"
+    "I7PNDi84wnB-BDkoBwA78185hX-Es4JIwmDLJK3lfWRa-XtL0RnltuYv746iYTh_qHRD68BNt1uSNC"
+    "rUCTJDt5aAE6x8wW1Kt9eRo4QPocSadnHXFxnt8Is9UzpERV0ePPQdLuW3IS_de3xyIrDaLGdjluPx"
+    "UAhb6L2aXic1U12podGU0KLUQSE_oI-ZnmKJ3F4uOZDnd6QZWJushZ41Axf_fcIe8u9ipH84ogoree"
+    "7vjbU5y18kDquDg";
+static const char BILBO_PS384[] =
+    "eyJhbGciOiJQUzM4NCIsImtpZCI6ImJpbGJvLmJhZ2dpbnNAaG9iYml0b24uZXhhbXBsZSJ9.SXTig"
+    "JlzIGEgZGFuZ2Vyb3VzIGJ1c2luZXNzLCBGcm9kbywgZ29pbmcgb3V0IHlvdXIgZG9vci4gWW91IHN"
+    "0ZXAgb250byB0aGUgcm9hZCwgYW5kIGlmIHlvdSBkb24ndCBrZWVwIHlvdXIgZmVldCwgdGhlcmXig"
+    "JlzIG5vIGtub3dpbmcgd2hlcmUgeW91IG1pZ2h0IGJlIHN3ZXB0IG9mZiB0by4.cu22eBqkYDKgIlT"
+    "pzDXGvaFfz6WGoz7fUDcfT0kkOy42miAh2qyBzk1xEsnk2IpN6-tPid6VrklHkqsGqDqHCdP6O8TTB"
+    "5dDDItllVo6_1OLPpcbUrhiUSMxbbXUvdvWXzg-UD8biiReQFlfz28zGWVsdiNAUf8ZnyPEgVFn442"
+    "ZdNqiVJRmBqrYRXe8P_ijQ7p8Vdz0TTrxUeT3lm8d9shnr2lfJT8ImUjvAA2Xez2Mlp8cBE5awDzT0"
+    "qI0n6uiP1aCN_2_jLAeQTlqRHtfa64QQSUmFAAjVKPbByi7xho0uTOcbH510a6GYmJUAfmWjwZ6oD4"
+    "ifKo8DYM-X72Eaw";
+
 static int verify(const char *text, const struct jwk *key, char *payload, size_t size)
 {
     struct jws s;
@@ -56,6 +87,17 @@ START_TEST(vectors)
 END_TEST
 
 // RS256 and EdDSA have one signature for each text, so ours is the RFC's.
+START_TEST(cookbook)
+    {
+        char payload[256];
+        struct jwk *key = key_of(BILBO);
+        ck_assert_int_eq(verify(BILBO_RS256, key, payload, sizeof(payload)), 0);
+        ck_assert_ptr_nonnull(strstr(payload, "a dangerous business, Frodo"));
+        ck_assert_int_lt(verify(BILBO_PS384, key, NULL, 0), 0);
+        jwk_free(key);
+    }
+END_TEST
+
 START_TEST(signs_as_the_rfc)
     {
         struct err e = {""};
@@ -191,5 +233,5 @@ START_TEST(algorithms_belong_to_keys)
     }
 END_TEST
 
-RUN_SUITE("jws", 60, vectors, signs_as_the_rfc, every_flipped_character_is_refused,
+RUN_SUITE("jws", 60, vectors, cookbook, signs_as_the_rfc, every_flipped_character_is_refused,
           headers_are_refused, shapes_are_refused, algorithms_belong_to_keys)
