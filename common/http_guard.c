@@ -4,6 +4,7 @@
 #include "common/http_guard.h"
 
 #include "common/limits.h"
+#include "common/text.h"
 
 #include <string.h>
 #include <strings.h>
@@ -242,17 +243,9 @@ static bool on_head_lf(struct http_guard *g, unsigned char c)
 
 // --- chunks ---
 
-static int hex_digit(unsigned char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 static bool on_chunk_size(struct http_guard *g, unsigned char c)
 {
-    int digit = hex_digit(c);
+    int digit = text_hex_digit((char)c);
     if (digit >= 0 && g->part_len < 12) {
         part_add(g, (char)c);
         g->left = g->left * 16 + (uint64_t)digit;

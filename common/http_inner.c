@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/http_inner.h"
+#include "common/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -176,14 +177,6 @@ void inner_stream_end(struct http_request *req)
 
 // --- making one ---
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 // %XX and '+', as in a form (RFC 1866 section 8.2.1); no NUL.
 static char *decode(const char *text, size_t len)
 {
@@ -191,7 +184,8 @@ static char *decode(const char *text, size_t len)
     for (size_t i = 0; out && i < len; i++) {
         int c = text[i] == '+' ? ' ' : (unsigned char)text[i];
         if (c == '%') {
-            int hi = len - i > 2 ? hex(text[i + 1]) : -1, lo = hi < 0 ? -1 : hex(text[i + 2]);
+            int hi = len - i > 2 ? text_hex_digit(text[i + 1]) : -1,
+                lo = hi < 0 ? -1 : text_hex_digit(text[i + 2]);
             c = lo < 0 ? 0 : hi * 16 + lo;
             i += 2;
         }

@@ -116,3 +116,11 @@ const char *text_suggest(const char *text, const char *const *words, size_t n, s
     }
     return best;
 }
+
+int text_hex_digit(char c)
+{
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
+}

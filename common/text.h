@@ -13,6 +13,8 @@ const char *text_quote(const char *text, char *out);
 // Makes the whole text valid UTF-8 in place: a sequence cut off at the end is removed, any other
 // byte that is none becomes '?'.
 void text_make_utf8(char *text);
+// Value of a hexadecimal digit in either case, -1 when it is none.
+int text_hex_digit(char c);
 // The word most like `text` (edit distance, a swap of neighbours counts once, any case), or NULL
 // when none is near. `words` is an array of n texts that lie `stride` bytes apart (members of a
 // table).

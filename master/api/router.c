@@ -3,6 +3,7 @@
 // idempotency, call. 401 comes before 404 and 405, so that nobody learns routes without a token.
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "common/text.h"
 #include "master/api/agents.h"
 #include "master/api/audit.h"
 #include "master/api/idempotency.h"
@@ -15,14 +16,6 @@
 #include <string.h>
 #include <strings.h>
 
-static int hex(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                  : -1;
-}
-
 // Percent-decodes one path parameter; no NUL, no control characters.
 static int decode(const char *from, size_t len, char *out, size_t size)
 {
@@ -32,7 +25,7 @@ static int decode(const char *from, size_t len, char *out, size_t size)
         if (c == '%') {
             if (len - i < 3)
                 return -EINVAL;
-            int hi = hex(from[i + 1]), lo = hex(from[i + 2]);
+            int hi = text_hex_digit(from[i + 1]), lo = text_hex_digit(from[i + 2]);
             if (hi < 0 || lo < 0)
                 return -EINVAL;
             c = hi * 16 + lo;

@@ -6,6 +6,7 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/pki.h"
+#include "common/text.h"
 
 #include <stdbool.h>
 #include <openssl/crypto.h>
@@ -46,21 +47,13 @@ static int make_key_file(const char *path, struct err *e)
     return r;
 }
 
-static int digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static int parse_key(const char *line, size_t len, struct seal_key *ret)
 {
     char hex[65];
     if (len != 2 * (size_t)KEY)
         return -EINVAL;
     for (size_t i = 0; i < KEY; i++) {
-        int high = digit(line[2 * i]), low = digit(line[2 * i + 1]);
+        int high = text_hex_digit(line[2 * i]), low = text_hex_digit(line[2 * i + 1]);
         if (high < 0 || low < 0)
             return -EINVAL;
         ret->bytes[i] = (unsigned char)(high << 4 | low);

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import os
 import shutil
 import sys
 import tempfile
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from container_engine import Engine  # noqa: E402
 from meadow_cluster import BIN, Cluster  # noqa: E402
 
 
@@ -57,3 +59,19 @@ def cluster(binaries):
         done = c.down()
         shutil.rmtree(folder, ignore_errors=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """A container engine for the tests of a module, with the test image in it."""
+    if os.geteuid() != 0:
+        pytest.skip("dockerd needs root")
+    folder = Path(tempfile.mkdtemp(prefix="mwd-", dir="/tmp"))
+    e = Engine(folder)
+    e.start()
+    try:
+        e.load_image()
+        yield e
+    finally:
+        e.stop()
+        shutil.rmtree(folder, ignore_errors=True)

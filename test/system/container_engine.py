@@ -9,6 +9,8 @@ from pathlib import Path
 
 from meadow_cluster import ROOT
 
+IMAGE = "meadow-test/python:1"
+
 
 class Engine:
     def __init__(self, folder):
@@ -36,3 +38,6 @@ class Engine:
     def containers(self, **labels):
         filters = json.dumps({"label": [f"io.meadow.{k}={v}" for k, v in labels.items()]})
         return self.api("GET", "/containers/json?all=1&filters=" + filters.replace('"', "%22").replace(" ", ""))
+
+    def load_image(self):
+        subprocess.run([str(ROOT / "deploy/test-image.sh"), str(self.dir / "image.tar"), IMAGE, "--load", str(self.socket)], check=True, timeout=120)

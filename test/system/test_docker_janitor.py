@@ -4,19 +4,14 @@
 import http.client
 import json
 import os
-import shutil
 import socket
-import subprocess
-import tempfile
 import threading
-from pathlib import Path
 
 import pytest
-from container_engine import Engine
-from meadow_cluster import ROOT, job
+from container_engine import IMAGE
+from meadow_cluster import job
 
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(os.geteuid() != 0, reason="dockerd needs root")]
-IMAGE = "meadow-test/python:1"
 JOBS = int(os.environ.get("MEADOW_JANITOR_JOBS", "40"))
 
 
@@ -51,19 +46,6 @@ class Janitor:
     def stop(self):
         self.conn.sock.shutdown(socket.SHUT_RDWR)
         self.thread.join()
-
-
-@pytest.fixture
-def engine():
-    folder = Path(tempfile.mkdtemp(prefix="mwd-", dir="/tmp"))
-    e = Engine(folder)
-    e.start()
-    try:
-        subprocess.run([str(ROOT / "deploy/test-image.sh"), str(folder / "image.tar"), IMAGE, "--load", str(e.socket)], check=True, timeout=120)
-        yield e
-    finally:
-        e.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_exit_codes_are_right_or_unknown_under_a_janitor(make_cluster, engine):

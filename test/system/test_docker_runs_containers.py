@@ -6,31 +6,16 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
-from container_engine import Engine
+from container_engine import Engine, IMAGE
 from meadow_cluster import ROOT, job
 
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(os.geteuid() != 0, reason="dockerd needs root")]
-IMAGE = "meadow-test/python:1"
-
-
-@pytest.fixture(scope="module")
-def engine():
-    folder = Path(tempfile.mkdtemp(prefix="mwd-", dir="/tmp"))
-    e = Engine(folder)
-    e.start()
-    try:
-        subprocess.run([str(ROOT / "deploy/test-image.sh"), str(folder / "image.tar"), IMAGE, "--load", str(e.socket)], check=True, timeout=120)
-        yield e
-    finally:
-        e.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

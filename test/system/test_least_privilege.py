@@ -12,11 +12,10 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from container_engine import Engine
-from meadow_cluster import BIN, ROOT, job, wait_fd
+from container_engine import IMAGE
+from meadow_cluster import BIN, job, wait_fd
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="users of their own need root")
-IMAGE = "meadow-test/python:1"
 
 
 def user_of(c, name, uid, gid):
@@ -59,19 +58,6 @@ def with_policy(make_cluster):
     yield make
     for a in agents:
         a.stop()
-
-
-@pytest.fixture(scope="module")
-def engine():
-    folder = Path(tempfile.mkdtemp(prefix="mwp-", dir="/tmp"))
-    e = Engine(folder)
-    e.start()
-    try:
-        subprocess.run([str(ROOT / "deploy/test-image.sh"), str(folder / "image.tar"), IMAGE, "--load", str(e.socket)], check=True, timeout=120)
-        yield e
-    finally:
-        e.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_process_task_is_its_user(make_cluster):

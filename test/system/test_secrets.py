@@ -5,18 +5,14 @@ audit, engine, process arguments or environment."""
 import base64
 import json
 import os
-import shutil
 import stat
-import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
-from container_engine import Engine
-from meadow_cluster import ROOT, job
+from container_engine import IMAGE
+from meadow_cluster import job
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
-IMAGE = "meadow-test/python:1"
 VALUE = "s3cr3t-vAlUe-7f1e0c"
 
 
@@ -221,21 +217,6 @@ def test_orphans_go_when_the_agent_starts(make_cluster):
     c.api("POST", f"/v1/jobs/{j}:stop")
     c.wait(j)
     assert list(folder.iterdir()) == []
-
-
-@pytest.fixture(scope="module")
-def engine():
-    if os.geteuid() != 0:
-        pytest.skip("dockerd needs root")
-    folder = Path(tempfile.mkdtemp(prefix="mws-", dir="/tmp"))
-    e = Engine(folder)
-    e.start()
-    try:
-        subprocess.run([str(ROOT / "deploy/test-image.sh"), str(folder / "image.tar"), IMAGE, "--load", str(e.socket)], check=True, timeout=120)
-        yield e
-    finally:
-        e.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.mark.docker
