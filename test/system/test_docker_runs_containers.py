@@ -47,11 +47,12 @@ def test_container_has_limits_labels_and_environment(docker, engine):
     assert {t["node"] for t in tasks} == {"node-1", "node-2"}
     for t in tasks:
         found = engine.containers(attempt=t["attempt_id"])
-        assert [c["Id"] for c in found] == [t["container_id"]] and found[0]["State"] == "running"
+        assert [c["Id"] for c in found] == [t["container_id"]]
         labels = found[0]["Labels"]
         assert labels["io.meadow.job"] == j and labels["io.meadow.component"] == "main" and labels["io.meadow.index"] == str(t["index"])
         assert found[0]["Names"] == [f"/meadow-limits-main-{t['index']}-{t['attempt_id']}"]
         inside = engine.api("GET", f"/containers/{t['container_id']}/json")
+        assert inside["State"]["Status"] == "running"  # the engine's list is a snapshot that lags behind its own start event
         env = dict(e.split("=", 1) for e in inside["Config"]["Env"])
         assert env["OWN"] == "1" and env["JOB_ID"] == j and env["NODE_NAME"] == t["node"] and env["CONTAINER_NAME"] == found[0]["Names"][0][1:]
         pid = inside["State"]["Pid"]
