@@ -96,7 +96,7 @@ void node_refresh_state(struct cluster *c, struct node *n)
         node_set_state(c, n, NODE_NOT_READY, n->disk_reason);
     else if (!n->inventory_seen)
         node_set_state(c, n, NODE_NOT_READY, "waiting for its inventory");
-    else if (n->given_away > 0)
+    else if (n->given_away > 0 || n->strangers > 0) // the latter: given away by a master before us
         node_set_state(c, n, NODE_NOT_READY, "stops what was given to others while it was silent");
     else
         node_set_state(c, n, NODE_READY, "");

@@ -2,6 +2,7 @@
 """Nodes that go silent, with hosts in network namespaces. A task's file of heartbeats (its attempt and the time) tells when which attempt
 ran; no two may ever overlap."""
 
+import os
 import shutil
 import signal
 import sys
@@ -199,6 +200,37 @@ def test_more_than_half_at_once_moves_nothing(hosts):
     h.wait_event("attempt.lost", after=mark, seconds=30, job=job)
     for n in silent:
         h.agents[n].heal()
+
+
+def test_master_restarted_while_an_old_attempt_still_stops(hosts):
+    """What was given away holds its node until it is gone, also when the master that gave it away is not the one that waits."""
+    h = hosts()
+    job, node, attempt = start(h)
+    mark = h.last_event()
+    h.agents[node].cut()
+    restarted_elsewhere(h, job, node, mark)
+    supervisor = int((h.out(node, attempt) / "init.lock").read_text().strip("\0\n"))
+    os.kill(supervisor, signal.SIGSTOP)  # so the old attempt does not go
+    try:
+        h.master.kill()
+        h.start_master()
+        mark = h.last_event()
+        h.agents[node].heal()
+        reason = "stops what was given to others while it was silent"
+        h.wait_event("node.not_ready", after=mark, seconds=60, node=node, reason=reason)
+        for other in h.agents:
+            if other != node:
+                h.api("POST", f"/v1/nodes/{other}:drain", {})
+        waits = h.api("POST", "/v1/jobs", {"name": "waits", "components": {"m": {"command": "true"}}})["id"]
+        assert h.get(f"/v1/nodes/{node}")["state"] == "not_ready"
+        assert h.task(waits)["state"] == "pending"
+    finally:
+        os.kill(supervisor, signal.SIGCONT)
+    assert h.wait_job(waits)["state"] == "succeeded"
+    assert h.task(waits)["node"] == node
+    (h.dir / "data" / "done").touch()
+    assert h.wait_job(job)["state"] == "succeeded"
+    no_overlap(h, [1, 2])
 
 
 def test_stop_on_a_silent_node_waits_for_the_lease(hosts):
