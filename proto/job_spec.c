@@ -34,6 +34,7 @@ static const char *const restart_policies[RESTART_MAX] = {
     [RESTART_ALWAYS] = "always",
 };
 static const char *const node_lost_actions[NODE_LOST_MAX] = {"restart", "fail", "wait"};
+static const char *const after_whens[AFTER_MAX] = {"ok", "any", "failed"};
 static const char *const network_modes[NETWORK_MAX] = {
     [NETWORK_HOST] = "host",
     [NETWORK_BRIDGE] = "bridge",
@@ -138,6 +139,20 @@ int network_mode_from_string(const char *text, enum network_mode *ret)
     return 0;
 }
 
+const char *after_when_to_string(enum after_when w)
+{
+    return to_string(after_whens, AFTER_MAX, (int)w);
+}
+
+int after_when_from_string(const char *text, enum after_when *ret)
+{
+    int i = from_string(after_whens, AFTER_MAX, text, strcmp);
+    if (i < 0)
+        return i;
+    *ret = (enum after_when)i;
+    return 0;
+}
+
 static void component_reset(struct job_component *c)
 {
     free(c->name);
@@ -170,6 +185,9 @@ void job_spec_free(struct job_spec *spec)
     for (size_t i = 0; i < spec->n_components; i++)
         component_reset(&spec->components[i]);
     free(spec->components);
+    for (size_t i = 0; i < spec->n_after; i++)
+        free(spec->after[i].job);
+    free(spec->after);
     free(spec->name);
     json_decref(spec->tags);
     free(spec);

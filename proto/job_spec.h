@@ -30,6 +30,7 @@ enum alloc_mode { ALLOC_BEST_FIT, ALLOC_SPREAD, ALLOC_BALANCED, ALLOC_COMPACTED,
 enum alloc_metric { METRIC_CPU, METRIC_MEMORY, METRIC_GPU, METRIC_MAX };
 enum restart_policy { RESTART_NEVER, RESTART_ON_FAILURE, RESTART_ALWAYS, RESTART_MAX };
 enum node_lost_action { NODE_LOST_RESTART, NODE_LOST_FAIL, NODE_LOST_WAIT, NODE_LOST_MAX };
+enum after_when { AFTER_OK, AFTER_ANY, AFTER_FAILED, AFTER_MAX };
 enum network_mode { NETWORK_HOST, NETWORK_BRIDGE, NETWORK_NONE, NETWORK_MAX };
 
 // Texts as written in job files; from_string gives -EINVAL for anything else.
@@ -42,6 +43,8 @@ const char *restart_policy_to_string(enum restart_policy p);
 int restart_policy_from_string(const char *text, enum restart_policy *ret) WARN_UNUSED;
 const char *network_mode_to_string(enum network_mode m);
 int network_mode_from_string(const char *text, enum network_mode *ret) WARN_UNUSED;
+const char *after_when_to_string(enum after_when w);
+int after_when_from_string(const char *text, enum after_when *ret) WARN_UNUSED;
 const char *node_lost_action_to_string(enum node_lost_action a);
 int node_lost_action_from_string(const char *text, enum node_lost_action *ret) WARN_UNUSED;
 const char *job_mode_to_string(enum job_mode m); // "" for the default
@@ -94,6 +97,13 @@ struct job_component {
     char *where; // conditions on node labels, as constraint_next reads them; NULL = none
 };
 
+// It starts only when that job is over, and has ended so.
+struct job_after {
+    char *job; // a name or an id
+    enum after_when when;
+};
+#define JOB_MAX_AFTER 100
+
 struct job_spec {
     char *name;
     enum job_mode mode;
@@ -103,6 +113,8 @@ struct job_spec {
     struct job_component *components; // in file order
     size_t n_components;
     json_t *tags; // object or NULL
+    struct job_after *after;
+    size_t n_after;
 };
 
 struct job_problem {

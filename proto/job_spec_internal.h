@@ -60,6 +60,10 @@ void job_read_secrets(struct job_reader *r, const struct job_field *f, const jso
 void job_read_stop(struct job_reader *r, const struct job_field *f, const json_t *value,
                    void *object);
 
+// Field readers of the top level.
+void job_read_after(struct job_reader *r, const struct job_field *f, const json_t *value,
+                    void *object);
+
 // Fields that are known, whose form is checked, and which are then refused as "not supported yet".
 void job_later_num(struct job_reader *r, const json_t *value);
 void job_later_any(struct job_reader *r, const struct job_field *f, const json_t *value,

@@ -179,6 +179,19 @@ static json_t *allocation_json(struct out *o, const struct job_spec *spec)
     return j;
 }
 
+static json_t *after_json(struct out *o, const struct job_spec *spec)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < spec->n_after; i++) {
+        json_t *x = json_object();
+        put_text(o, x, "job", spec->after[i].job);
+        put_text(o, x, "when", after_when_to_string(spec->after[i].when));
+        if (json_array_append_new(list, x) < 0)
+            o->failed = true;
+    }
+    return list;
+}
+
 json_t *job_spec_to_json(const struct job_spec *spec)
 {
     struct out o = {false};
@@ -190,6 +203,8 @@ json_t *job_spec_to_json(const struct job_spec *spec)
     put_text(&o, j, "name", spec->name);
     put(&o, j, "priority", json_integer(spec->priority));
     put(&o, j, "allocation", allocation_json(&o, spec));
+    if (spec->n_after)
+        put(&o, j, "after", after_json(&o, spec));
     for (size_t i = 0; i < spec->n_components; i++)
         put(&o, components, spec->components[i].name, component_json(&o, &spec->components[i]));
     put(&o, j, "components", components);

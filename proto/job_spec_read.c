@@ -183,7 +183,7 @@ static const struct job_field fields[] = {
     {"weight", job_later_weight, 0, 0, 0, NULL},
     {"job_redis", job_later_bool, 0, 0, 0, NULL},
     {"job_names", job_later_names, 0, 0, 0, NULL},
-    {"after", job_later_any, 0, 0, 0, NULL},
+    {"after", job_read_after, 0, 0, 0, NULL},
     {"array", job_later_any, 0, 0, 0, NULL},
     {"data", job_later_any, 0, 0, 0, NULL},
     {"deadline", job_later_any, 0, 0, 0, NULL},

@@ -15,6 +15,7 @@ void jobs_release(struct call *call);
 void jobs_plan(struct call *call);
 void jobs_delete(struct call *call);
 void jobs_tasks(struct call *call);
+// explain.c
 void jobs_explain(struct call *call);
 // logs.c
 void logs_get(struct call *call);

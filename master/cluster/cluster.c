@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "common/limits.h"
 #include "common/log.h"
+#include "master/cluster/dependency.h"
 #include "master/scheduler/scheduler.h"
 
 #include <malloc.h>
@@ -188,6 +189,7 @@ static void capture_publication(struct cluster *c)
 void cluster_collect(void *userdata)
 {
     struct cluster *c = userdata;
+    dependency_collect(c);
     bool more = !c->options.restored && scheduler_run(c);
     scheduler_collect(c);
     // The store may cut a large batch: answers kept for repeats come after what they tell of, so
@@ -342,6 +344,7 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
         return err_errno(e, r, "timers");
     for (struct job *j = c->oldest; j; j = j->next) {
         job_queue_update(c, j);
+        dependency_relink(c, j);
         job_refresh(c, j);
     }
     settle_start(c);

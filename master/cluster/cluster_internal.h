@@ -46,6 +46,7 @@ struct cluster {
 
     struct node *dirty_nodes;
     struct job *dirty_jobs;
+    struct job *ended; // whose dependents are to be looked at
     struct task *dirty_tasks;
     struct extra_record *extras;
     size_t n_extras, extras_capacity;
@@ -156,7 +157,8 @@ void job_refresh(struct cluster *c, struct job *j);
 void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const char *user,
                    const char *reason);
 void job_queue_update(struct cluster *c, struct job *j);
-bool job_tried(const struct job *j); // the scheduler looked at it, and it found no place
+bool job_admissible(const struct job *j); // its waiting tasks may get a place
+bool job_tried(const struct job *j);      // the scheduler looked at it, and it found no place
 char *job_to_record(const struct job *j);
 int job_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 

@@ -2,6 +2,7 @@
 // Jobs: submitting, finding, stopping, deleting, and the state that follows from the tasks.
 #include "common/clock.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/cluster/dependency.h"
 #include "master/scheduler/scheduler.h"
 
 #include <stdlib.h>
@@ -45,6 +46,7 @@ struct job *job_new(struct job_spec *spec, const char *user)
 
 void job_free(struct job *j)
 {
+    dependency_free(j);
     job_spec_free(j->spec);
     free(j->name);
     free(j->user);
@@ -131,6 +133,8 @@ static void set_state(struct cluster *c, struct job *j, enum job_state s, const 
         j->started_ms = clock_real_ms();
     if (over(s))
         j->ended_ms = clock_real_ms();
+    if (over(s))
+        dependency_ended(c, j);
     job_dirty(c, j);
     char type[32];
     (void)snprintf(type, sizeof(type), "job.%s", job_state_to_string(s));
@@ -150,6 +154,11 @@ void job_queue_update(struct cluster *c, struct job *j)
     else
         DL_DELETE2(c->queue, j, queue_prev, queue_next);
     j->queued = wanted;
+}
+
+bool job_admissible(const struct job *j)
+{
+    return j->queued && !j->held && j->unmet == 0;
 }
 
 // --- finding ---
@@ -215,6 +224,15 @@ struct task *cluster_job_task(struct job *j, const char *component, int index)
 
 // --- verbs ---
 
+static int new_id(struct cluster *c, struct job *j, struct err *e)
+{
+    do {
+        if (id_new('j', j->id) < 0)
+            return err_set(e, -EIO, "no random numbers");
+    } while (cluster_job_by_id(c, j->id));
+    return 0;
+}
+
 int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret,
                        struct err *e)
 {
@@ -229,13 +247,14 @@ int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *use
     struct job *j = job_new(spec, user);
     if (!j)
         return err_set(e, -ENOMEM, "out of memory");
-    do {
-        if (id_new('j', j->id) < 0) {
-            j->spec = NULL;
-            job_free(j);
-            return err_set(e, -EIO, "no random numbers");
-        }
-    } while (cluster_job_by_id(c, j->id));
+    r = new_id(c, j, e);
+    if (r == 0)
+        r = dependency_bind(c, j, e);
+    if (r < 0) {
+        j->spec = NULL;
+        job_free(j);
+        return r;
+    }
     j->order = c->last_order + 1;
     j->submitted_ms = clock_real_ms();
     job_link(c, j);
@@ -243,6 +262,7 @@ int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *use
     job_queue_update(c, j);
     event_emit(c, &(struct event_fields){
                       .type = "job.submitted", .object = "job", .job = j, .user = user});
+    dependency_settle(c, j);
     want_schedule(c);
     *ret = j;
     return 0;

@@ -3,6 +3,7 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/cluster/dependency.h"
 
 #include <string.h>
 
@@ -20,6 +21,8 @@ char *job_to_record(const struct job *j)
     json_put_time(r, "ended_at", j->ended_ms);
     if (j->held)
         json_put_bool(r, "held", true);
+    if (j->after)
+        json_put(r, "after", dependency_view(j));
     json_put(r, "spec", job_spec_to_json(j->spec));
     return json_text(r);
 }
@@ -49,6 +52,11 @@ int job_from_record(struct cluster *c, const json_t *r, struct err *e)
         job_free(j);
         return err_set(e, -EPROTO, "state \"%s\" is not known to this version", state);
     }
+    x = dependency_from_record(j, json_object_get(r, "after"), e);
+    if (x < 0) {
+        job_free(j);
+        return x;
+    }
     j->order = json_opt_i64(r, "order", 0);
     j->held = json_opt_bool(r, "held", false);
     j->submitted_ms = json_opt_time(r, "submitted_at");
@@ -73,12 +81,15 @@ static json_t *component_view(const struct job *j, size_t k)
 }
 
 // What a waiting job waits for is told by explain; here it is one word.
-static const char *shown_reason(const struct job *j)
+static const char *shown_reason(const struct job *j, char room[REASON_BYTES])
 {
     if (j->reason[0])
         return j->reason;
     if (j->held)
         return "held";
+    dependency_text(j, room, REASON_BYTES);
+    if (room[0])
+        return room;
     if (j->state == JOB_PENDING && job_tried(j))
         return "waits for resources";
     return NULL;
@@ -86,14 +97,17 @@ static const char *shown_reason(const struct job *j)
 
 json_t *job_view(const struct job *j, bool with_spec_and_tasks)
 {
+    char room[REASON_BYTES];
     json_t *x = json_object();
     json_put_str(x, "id", j->id);
     json_put_str(x, "name", j->name);
     json_put_str(x, "user", j->user);
     json_put_str(x, "state", job_state_to_string(j->state));
-    json_put_str(x, "reason", shown_reason(j));
+    json_put_str(x, "reason", shown_reason(j, room));
     json_put_i64(x, "priority", j->spec->priority);
     json_put_bool(x, "held", j->held);
+    if (j->after)
+        json_put(x, "after", dependency_view(j));
     json_put_i64(x, "weight", 1);
     json_put_time(x, "submitted_at", j->submitted_ms);
     json_put_time(x, "started_at", j->started_ms);

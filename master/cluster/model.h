@@ -104,6 +104,15 @@ struct task {
     int64_t lease_ms; // of the latest attempt: how long it may run unheard of (on_node_lost.after)
 };
 
+// One condition of a job's `after`; at the same place as in its spec.
+struct dependency {
+    struct job *job; // whose it is
+    struct job *on;  // weak; NULL when it is decided
+    char id[ID_BYTES];
+    bool met;
+    struct dependency *prev, *next; // of on->dependents
+};
+
 struct job {
     char id[ID_BYTES];
     char *name;
@@ -119,10 +128,15 @@ struct job {
     int *first;                    // per component: index of its first task
     int (*counts)[TASK_STATE_MAX]; // per component: tasks in each state
     int totals[TASK_STATE_MAX];
-    struct plan_entry entry; // in the scheduler's queue
-    bool held;               // its waiting tasks get no place until it is released
-    int n_held;              // tasks that hold a node
-    bool plan_stale;         // to be queued anew
+    struct plan_entry entry;  // in the scheduler's queue
+    struct dependency *after; // spec->n_after
+    int unmet;                // of them: its tasks get no place until it is 0
+    struct dependency *dependents;
+    bool ended_listed; // over, and who depends on it was not told yet
+    struct job *ended_next;
+    bool held;       // its waiting tasks get no place until it is released
+    int n_held;      // tasks that hold a node
+    bool plan_stale; // to be queued anew
     struct job *stale_prev, *stale_next;
     bool dirty, deleted;
     struct job *dirty_next;

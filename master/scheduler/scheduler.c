@@ -159,7 +159,7 @@ static int requeue(struct cluster *c, struct job *j)
     cleanup_free struct plan_demand *demands = NULL;
     struct plan_shape shape;
     plan_queue_remove(q, &j->entry);
-    if (!j->queued || j->held)
+    if (!job_admissible(j))
         return 0;
     int r = scheduler_shape(c, j, &shape, &demands);
     if (r < 0 || shape.n_demands == 0)

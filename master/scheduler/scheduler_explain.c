@@ -4,6 +4,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/cluster/dependency.h"
 #include "master/scheduler/scheduler.h"
 #include "master/scheduler/scheduler_internal.h"
 #include "master/scheduler/trial.h"
@@ -85,7 +86,7 @@ int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanatio
     cleanup_asked struct asked a = {0};
     const struct kept *k = &c->scheduler->kept;
     *ret_more = NULL;
-    if (!j->queued || j->held)
+    if (!job_admissible(j))
         return -EALREADY;
     if (ask(c, j, &a) < 0)
         return -ENOMEM;
@@ -167,6 +168,19 @@ static int plan_job_now(struct cluster *c, const struct job *j, json_t *ret)
     return r;
 }
 
+// What other jobs have to say.
+static void plan_after(const struct job *j, json_t *body)
+{
+    char text[REASON_BYTES];
+    dependency_text(j, text, sizeof(text));
+    if (!text[0])
+        return;
+    json_put_bool(body, "starts_now", false);
+    json_put_str(body, "why", "after");
+    json_put_str(body, "summary", text);
+    json_put(body, "placements", json_array());
+}
+
 int cluster_job_plan(struct cluster *c, struct job_spec *spec, const char *user, json_t **ret,
                      struct err *e)
 {
@@ -178,13 +192,17 @@ int cluster_job_plan(struct cluster *c, struct job_spec *spec, const char *user,
         return err_set(e, -ENOMEM, "out of memory");
     j->order = INT64_MAX;
     json_t *body = json_object();
-    r = plan_job_now(c, j, body);
+    r = dependency_bind(c, j, e);
+    if (r == 0 && plan_job_now(c, j, body) < 0)
+        r = err_set(e, -ENOMEM, "out of memory");
+    if (r == 0)
+        plan_after(j, body);
+    dependency_unbind(j);
     j->spec = NULL; // the caller's
     job_free(j);
-    if (r < 0) {
+    if (r < 0)
         json_decref(body);
-        return err_set(e, r, "out of memory");
-    }
-    *ret = body;
-    return 0;
+    else
+        *ret = body;
+    return r;
 }

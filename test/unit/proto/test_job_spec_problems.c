@@ -273,7 +273,6 @@ START_TEST(not_supported_yet)
         top("job_redis: true", "job_redis", "not supported yet");
         top("job_redis: 1", "job_redis", "expected true or false");
         top("job_names: [a, b]", "job_names", "not supported yet");
-        top("after: [a]", "after", "not supported yet");
         top("secrets: {A: b}", "secrets", "not supported yet");
         top("array: {n: 3}", "array", "not supported yet");
         top("deadline: 3h", "deadline", "not supported yet");

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a job file says about the queue: forms that are good, what they mean, and what is refused.
+#include "proto/job_spec.h"
+
+#include "common/cleanup.h"
+
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The file with this line; NULL = refused, with `problems` filled.
+static struct job_spec *parse(const char *line, struct job_problems *problems)
+{
+    char text[2000];
+    struct job_spec *spec = NULL, *again = NULL;
+    struct job_warnings warnings = {0};
+    struct err e = {""};
+    (void)snprintf(text, sizeof(text), "name: x\n%s\ncomponents: {a: {command: x}}\n", line);
+    int r = job_spec_parse(text, strlen(text), "yaml", NULL, &spec, problems, &warnings, &e);
+    job_warnings_free(&warnings);
+    if (r < 0) {
+        ck_assert_int_eq(r, -EINVAL);
+        return NULL;
+    }
+    cleanup_json json_t *json = job_spec_to_json(spec);
+    ck_assert_msg(job_spec_from_json(json, &again, &e) == 0, "%s", e.text);
+    cleanup_json json_t *back = job_spec_to_json(again);
+    ck_assert(json_equal(json, back));
+    job_spec_free(again);
+    return spec;
+}
+
+static struct job_spec *good(const char *line)
+{
+    struct job_problems problems = {0};
+    struct job_spec *spec = parse(line, &problems);
+    ck_assert_msg(spec != NULL, "%s: %s", line, problems.count ? problems.items[0].message : "?");
+    return spec;
+}
+
+static void bad(const char *line, const char *path, const char *says)
+{
+    struct job_problems problems = {0};
+    ck_assert_msg(!parse(line, &problems), "%s is accepted", line);
+    ck_assert_str_eq(problems.items[0].path, path);
+    ck_assert_msg(strstr(problems.items[0].message, says) != NULL, "%s: %s", line,
+                  problems.items[0].message);
+    job_problems_free(&problems);
+}
+
+START_TEST(after)
+    {
+        struct job_spec *s = good("after: other");
+        ck_assert_uint_eq(s->n_after, 1);
+        ck_assert_str_eq(s->after[0].job, "other");
+        ck_assert_int_eq(s->after[0].when, AFTER_OK);
+        job_spec_free(s);
+        s = good("after: [a, {job: b, when: any}, {when: failed, job: jmfrggzdfmztw}, 7]");
+        ck_assert_uint_eq(s->n_after, 4);
+        ck_assert_int_eq(s->after[0].when, AFTER_OK);
+        ck_assert_int_eq(s->after[1].when, AFTER_ANY);
+        ck_assert_int_eq(s->after[2].when, AFTER_FAILED);
+        ck_assert_str_eq(s->after[2].job, "jmfrggzdfmztw");
+        ck_assert_str_eq(s->after[3].job, "7");
+        job_spec_free(s);
+        bad("after:", "after", "expected a job");
+        bad("after: []", "after", "expected a job");
+        bad("after: [a, a]", "after[1]", "twice");
+        bad("after: [a, {job: a, when: any}]", "after[1]", "twice");
+        bad("after: {when: ok}", "after", "`job` is missing");
+        bad("after: {job: a, when: never}", "after.when", "ok, any or failed");
+        bad("after: {job: a, whem: ok}", "after.whem", "did you mean \"when\"");
+        bad("after: 'a b'", "after", "the name or the id");
+        bad("after: [[a]]", "after[0]", "the name or the id");
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("job_spec_queue");
+    TCase *t = tcase_create("job_spec_queue");
+    tcase_add_test(t, after);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
