@@ -11,6 +11,21 @@ static int64_t amount(const json_t *node, const char *which, const char *resourc
     return json_opt_i64(json_object_get(json_object_get(node, "resources"), which), resource, 0);
 }
 
+// Its state's, else why it is drained, and until when.
+static void node_reason(struct table *t, const json_t *n)
+{
+    const json_t *drain = json_object_get(n, "drain");
+    const char *reason = json_opt_str(n, "reason", NULL);
+    const char *why = json_opt_str(drain, "reason", "");
+    const char *at = json_opt_str(drain, "deadline", NULL);
+
+    if (reason || !json_is_object(drain))
+        table_cell(t, reason);
+    else
+        table_cellf(t, "%s%s%s%s%s%s", why, *why ? " (" : "", json_opt_str(drain, "by", ""),
+                    at ? ", deadline " : "", at ? at : "", *why ? ")" : "");
+}
+
 static void node_row(struct table *t, const json_t *n)
 {
     char free_now[48], total[48], age[UNITS_TEXT_BYTES] = "";
@@ -18,7 +33,10 @@ static void node_row(struct table *t, const json_t *n)
     const json_t *report = json_object_get(n, "report_age_ms");
 
     table_cell(t, json_opt_str(n, "name", NULL));
-    table_cellf(t, "%s%s", json_opt_str(n, "state", "?"), draining ? ",draining" : "");
+    table_cellf(t, "%s%s", json_opt_str(n, "state", "?"),
+                !draining                         ? ""
+                : json_opt_i64(n, "tasks", 0) > 0 ? ",draining"
+                                                  : ",drained");
     table_cell(t, json_opt_str(n, "address", NULL));
     table_cell(t, json_opt_str(n, "runtime", NULL));
     output_cpu(amount(n, "free", "cpu"), free_now, sizeof(free_now));
@@ -33,7 +51,7 @@ static void node_row(struct table *t, const json_t *n)
     if (json_is_integer(report))
         units_human_duration(json_integer_value(report), age);
     table_cell(t, age);
-    table_cell(t, json_opt_str(n, "reason", NULL));
+    node_reason(t, n);
 }
 
 static int print_nodes(const struct cli *cli, const json_t *items)
@@ -84,10 +102,17 @@ static void print_hardware(const json_t *node)
 {
     cleanup_strbuf struct strbuf b = {0};
     cleanup_json json_t *more = cli_need(json_object());
-    static const char *const keys[] = {
-        "id",          "approved",      "labels",    "agent_version",
-        "certificate", "clock_skew_ms", "joined_at", "replaceable_until",
-        "hardware",    "usage"};
+    static const char *const keys[] = {"id",
+                                       "drain",
+                                       "approved",
+                                       "labels",
+                                       "agent_version",
+                                       "certificate",
+                                       "clock_skew_ms",
+                                       "joined_at",
+                                       "replaceable_until",
+                                       "hardware",
+                                       "usage"};
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         json_t *v = json_object_get(node, keys[i]);

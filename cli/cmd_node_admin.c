@@ -120,34 +120,33 @@ int cmd_node_label(struct cli *cli, const struct args *args)
     return CLI_OK;
 }
 
-static int set_draining(struct cli *cli, const struct args *args, const char *what,
-                        const char *verb, const json_t *body, const char *done)
-{
-    cleanup_json json_t *answer = NULL;
-    cleanup_free char *path = cli_path("/v1/nodes/", args->words[0], verb);
-    int code = cli_send(cli, what, "POST", path, body, &answer);
-
-    if (code != CLI_OK || cli_print_value(cli, answer))
-        return code;
-    (void)printf("%s%s\n", json_opt_str(answer, "name", ""), cli->quiet ? "" : done);
-    return CLI_OK;
-}
-
 int cmd_node_drain(struct cli *cli, const struct args *args)
 {
+    cleanup_json json_t *answer = NULL;
+    cleanup_free char *path = cli_path("/v1/nodes/", args->words[0], ":drain");
     cleanup_json json_t *body = cli_need(json_object());
 
     if (args_has(args, "reason"))
         json_put_str(body, "reason", args_value(args, "reason"));
+    if (args_has(args, "deadline"))
+        json_put_str(body, "deadline", args_value(args, "deadline"));
     if (args_has(args, "off"))
         json_put_bool(body, "off", true);
-    return set_draining(cli, args, "node drain", ":drain", body,
-                        " gets no new work; what runs there goes on");
+    int code = cli_send(cli, "node drain", "POST", path, body, &answer);
+    if (code != CLI_OK || cli_print_value(cli, answer))
+        return code;
+    const char *at = json_opt_str(json_object_get(answer, "drain"), "deadline", NULL);
+    (void)printf("%s", json_opt_str(answer, "name", ""));
+    if (!cli->quiet && json_opt_i64(answer, "tasks", 0) == 0)
+        (void)printf(" gets no new work; nothing runs there");
+    else if (!cli->quiet)
+        (void)printf(" gets no new work; what runs there %s%s", at ? "is stopped at " : "goes on",
+                     at ? at : "");
+    (void)printf("\n");
+    return CLI_OK;
 }
 
 int cmd_node_resume(struct cli *cli, const struct args *args)
 {
-    cleanup_json json_t *body = cli_need(json_object());
-
-    return set_draining(cli, args, "node resume", ":resume", body, " gets work again");
+    return each(cli, args, "node resume", "POST", ":resume", " gets work again");
 }

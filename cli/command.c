@@ -116,6 +116,7 @@ static const struct option_spec restore_options[] = {
     {0},
 };
 static const struct option_spec drain_options[] = {
+    {"deadline", 0, "D", "stop and move what still runs after that time; none: let it finish"},
     {"reason", 0, "R", "why, for those who look"},
     {"off", 0, NULL, "it is unreachable and really off: move what it ran at once"},
     {0},
@@ -134,8 +135,9 @@ const struct command command_table[] = {
      cmd_node_approve},
     {"node", "replace", "NODE", "let a re-installed machine take the name, within an hour", NULL, 1,
      1, cmd_node_replace},
-    {"node", "drain", "NODE", "give it no new work", drain_options, 1, 1, cmd_node_drain},
-    {"node", "resume", "NODE", "give it work again", NULL, 1, 1, cmd_node_resume},
+    {"node", "drain", "NODE", "give it no new work; what runs there may finish", drain_options, 1,
+     1, cmd_node_drain},
+    {"node", "resume", "NODE", "give it work again", NULL, 1, -1, cmd_node_resume},
     {"node", "remove", "NODE", "stop its work and revoke its certificate", NULL, 1, -1,
      cmd_node_remove},
     {"node", "label", "NODE K=V", "set labels; K- takes one away", NULL, 2, -1, cmd_node_label},

@@ -2,9 +2,11 @@
 // Clocks and their text form (RFC 3339).
 #include "common/clock.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int64_t read_ms(clockid_t id)
 {
@@ -26,6 +28,16 @@ int64_t clock_mono_ms(void)
 int64_t clock_boot_ms(void)
 {
     return read_ms(CLOCK_BOOTTIME);
+}
+
+void clock_boot_id(char out[CLOCK_BOOT_ID_BYTES])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, out, CLOCK_BOOT_ID_BYTES - 1) : -1;
+    if (fd >= 0)
+        (void)close(fd);
+    out[n > 0 ? n : 0] = '\0';
+    out[strcspn(out, "\n")] = '\0';
 }
 
 void clock_format_ms(int64_t real_ms, char *out)

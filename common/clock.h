@@ -11,6 +11,11 @@ int64_t clock_real_ms(void); // wall clock, since the epoch; may jump
 int64_t clock_mono_ms(void); // CLOCK_MONOTONIC: for intervals inside one process
 int64_t clock_boot_ms(void); // CLOCK_BOOTTIME: counts suspend too; for leases
 
+// The id of this boot, within which two moments of CLOCK_BOOTTIME can be compared
+// (/proc/sys/kernel/random/boot_id, random(4)); "" when it can't be read.
+#define CLOCK_BOOT_ID_BYTES 40
+void clock_boot_id(char out[CLOCK_BOOT_ID_BYTES]);
+
 // RFC 3339 in UTC with milliseconds, "2026-01-02T03:04:05.678Z"; out holds CLOCK_TEXT_BYTES.
 void clock_format_ms(int64_t real_ms, char *out);
 // The reverse; fraction optional, only "Z" as the zone. -EINVAL otherwise.

@@ -21,7 +21,7 @@ static const char *const state_names[ATTEMPT_STATE_MAX] = {"assigned", "starting
                                                            "stopping", "ended"};
 static const char *const cause_names[CAUSE_MAX] = {
     "none",   "exit",          "stopped", "timeout",   "oom",     "start_failed", "image",
-    "engine", "never_started", "fenced",  "node_lost", "unknown", "policy"};
+    "engine", "never_started", "fenced",  "node_lost", "unknown", "policy",       "moved"};
 static const char *const logs_names[LOGS_MAX] = {"open", "complete", "incomplete"};
 
 static int name_find(const char *const *names, int count, const char *text)

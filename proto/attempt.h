@@ -84,6 +84,8 @@ enum attempt_cause {
                      // master alone
     CAUSE_UNKNOWN,   // gone, and nobody saw how
     CAUSE_POLICY,    // the node's own policy forbids it: another node may allow it
+    CAUSE_MOVED, // stopped so that it starts elsewhere (drain, removal of its node), said by the
+                 // master alone
     CAUSE_MAX,
 };
 const char *attempt_state_to_string(enum attempt_state s);

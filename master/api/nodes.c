@@ -2,6 +2,7 @@
 // /v1/nodes: list, show, drain, resume.
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "common/units.h"
 #include "master/api/handlers.h"
 
 #include <string.h>
@@ -62,28 +63,64 @@ void nodes_show(struct call *call)
         api_reply(call, 200, node_view(n));
 }
 
+#define DEADLINE_MAX_MS (INT64_C(366) * 86400000)
+
+// Reason and deadline of the body; false: answered.
+static bool read_order(struct call *call, const json_t *body, struct drain_order *o)
+{
+    struct err e = {""};
+    const json_t *reason = json_object_get(body, "reason");
+    const json_t *deadline = json_object_get(body, "deadline");
+    const char *text = json_string_value(deadline);
+    o->reason = json_string_value(reason);
+    if (reason && (!o->reason || strlen(o->reason) >= REASON_BYTES || strpbrk(o->reason, "\n\r"))) {
+        api_problem(call, 422, "reason: expected a text of at most %d bytes in one line",
+                    REASON_BYTES - 1);
+        return false;
+    }
+    if (!deadline)
+        return true;
+    if (text && strcmp(text, "none") == 0) {
+        o->deadline_ms = DRAIN_NONE;
+        return true;
+    }
+    if (text && units_parse_duration(text, &o->deadline_ms, &e) == 0 &&
+        o->deadline_ms <= DEADLINE_MAX_MS)
+        return true;
+    api_problem(call, 422,
+                "deadline: expected \"none\" or a duration of at most 366 days from now, such as "
+                "\"30m\"%s%s",
+                e.text[0] ? ": " : "", e.text);
+    return false;
+}
+
 void nodes_drain(struct call *call)
 {
+    struct cluster *c = call->api->cluster;
+    struct err e = {""};
     struct node *n = nodes_find(call);
     cleanup_json json_t *body = n ? api_body(call) : NULL;
-    if (!body)
+    struct drain_order order = {NULL, DRAIN_KEEP, call->who.user};
+    if (!body || !read_order(call, body, &order))
         return;
-    struct err e = {""};
-    if (json_opt_bool(body, "off", false) &&
-        cluster_node_off(call->api->cluster, n, call->who.user, &e) < 0) {
-        api_problem(call, 409, "%s", e.text);
-        return;
-    }
-    cluster_node_set_draining(call->api->cluster, n, true, json_opt_str(body, "reason", ""),
-                              call->who.user);
-    api_reply_changed(call, 200, node_view(n));
+    int r = json_opt_bool(body, "off", false) ? cluster_node_off(c, n, call->who.user, &e) : 0;
+    if (r == 0)
+        r = cluster_node_drain(c, n, &order, &e);
+    if (r < 0)
+        api_reply_error(call, r, &e);
+    else
+        api_reply_changed(call, 200, node_view(n));
 }
 
 void nodes_resume(struct call *call)
 {
+    struct err e = {""};
     struct node *n = nodes_find(call);
     if (!n)
         return;
-    cluster_node_set_draining(call->api->cluster, n, false, "", call->who.user);
-    api_reply_changed(call, 200, node_view(n));
+    int r = cluster_node_resume(call->api->cluster, n, call->who.user, &e);
+    if (r < 0)
+        api_reply_error(call, r, &e);
+    else
+        api_reply_changed(call, 200, node_view(n));
 }

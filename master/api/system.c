@@ -110,6 +110,11 @@ static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
             warn(warnings, "node %s is %s: %s", n->name, node_state_to_string(n->state), n->reason);
         else if (n->disk_percent >= cluster_settings(c)->disk_warn_percent)
             warn(warnings, "node %s: its disk is %d %% full", n->name, n->disk_percent);
+        if (n->draining) {
+            char text[REASON_BYTES];
+            node_drain_text(n, text, sizeof(text));
+            warn(warnings, "node %s is %s", n->name, text);
+        }
         warn_identity(n, warnings);
     }
     json_put_i64(nodes, "total", cluster_node_count(c));

@@ -349,6 +349,7 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
     }
     settle_start(c);
     task_timers(c);
+    node_drain_arm(c);
     secret_reseal_all(c);
     want_schedule(c);
     return 0;

@@ -134,9 +134,25 @@ int cluster_node_answer(struct cluster *c, struct node *n, const struct sync_pos
                         struct sync_answer *ret) WARN_UNUSED;
 // Used part of a disk, in whole percent, rounded down; 0 when the figures make no sense.
 int room_used_percent(int64_t total, int64_t free);
-// Repeating is harmless.
-void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason,
-                               const char *user);
+// Gives the node no new work. What the order doesn't say stays as an earlier one said it; a
+// deadline counts from now. Without one what runs there may finish; at the deadline it is stopped
+// with its grace and started elsewhere, not counted as a restart. -EBUSY while the node is being
+// removed.
+#define DRAIN_KEEP (-1) // of the deadline: as it is
+#define DRAIN_NONE (-2) // there is none (any more)
+struct drain_order {
+    const char *reason;  // NULL = as it is
+    int64_t deadline_ms; // from now, or one of the above
+    const char *user;
+};
+int cluster_node_drain(struct cluster *c, struct node *n, const struct drain_order *o,
+                       struct err *e) WARN_UNUSED;
+// "draining: why; what is left is stopped at ...".
+void node_drain_text(const struct node *n, char *out, size_t size);
+// Gives it work again, and forgets reason and deadline; what the deadline has stopped stays so.
+// Repeating is harmless. -EBUSY while the node is being removed.
+int cluster_node_resume(struct cluster *c, struct node *n, const char *user,
+                        struct err *e) WARN_UNUSED;
 
 // After a restore: how long, at least, until work is placed. 0 = it is.
 int64_t cluster_settle_ms(const struct cluster *c);

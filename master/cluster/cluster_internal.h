@@ -71,7 +71,8 @@ struct cluster {
     struct task *backoff; // waiting to be restarted: by not_before
     uv_timer_t timer;     // earliest of the two lists
     uv_timer_t liveness;
-    uv_check_t after_poll; // judges after the sockets were polled
+    uv_timer_t drain_timer; // for the earliest deadline of a draining node
+    uv_check_t after_poll;  // judges after the sockets were polled
     int64_t liveness_due_ms, started_boot_ms, judge_from_ms;
     bool ending;                   // a planned stop is under way
     bool granting;                 // its longer lease is durable: answers give it
@@ -132,6 +133,15 @@ void node_identity_from_record(struct node *n, const json_t *j);
 int node_identity_instance(struct cluster *c, struct node *n, const struct sync_request *msg,
                            struct err *e) WARN_UNUSED;
 
+// node_drain.c
+void node_drain_arm(struct cluster *c);                  // the timer, for the earliest deadline
+void node_drain_look(struct cluster *c, struct node *n); // nothing runs there any more?
+json_t *node_drain_view(const struct node *n);           // null while not draining
+json_t *node_drain_to_record(const struct node *n);
+void node_drain_from_record(struct node *n, const json_t *j);
+// task_move of all that it holds.
+void node_move_all(struct cluster *c, struct node *n, const char *reason);
+
 // node_remove.c
 int gone_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 void gone_free_all(struct cluster *c);
@@ -175,6 +185,9 @@ void task_gone(struct cluster *c, struct node *n, struct task *t, const char *re
 // is frozen or gone for good.
 void task_lost(struct cluster *c, struct node *n, struct task *t, const char *reason);
 void task_stop(struct cluster *c, struct task *t, const char *reason);
+// Stopped with its grace, and started elsewhere; not counted as a restart, and not done where
+// on_node_lost says `fail`. One that stops already goes on stopping.
+void task_move(struct cluster *c, struct task *t, const char *reason);
 void task_wait_remove(struct cluster *c, struct task *t);
 void task_timers(struct cluster *c); // arms the timer for the earliest of the waiting tasks
 void task_timer_fired(struct cluster *c);

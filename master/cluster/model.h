@@ -99,6 +99,7 @@ struct task {
     bool dirty; // to be written with the next batch
     struct task *dirty_next;
     struct assignment *entry;           // weak; what the node is told about it; NULL = nothing
+    bool moving;                        // told to stop by the master, to start elsewhere
     struct task *wait_prev, *wait_next; // in the cluster's list of late logs, or of backoffs
     bool in_backoff;
     int64_t lease_ms; // of the latest attempt: how long it may run unheard of (on_node_lost.after)
@@ -184,6 +185,17 @@ struct node_identity {
     int64_t skew_ms;                 // not stored: its wall clock minus ours, at its last message
 };
 
+// What an operator said when the node was drained (node_drain.c).
+struct node_drain {
+    char reason[REASON_BYTES]; // "" = none given
+    char by[NAME_BYTES];
+    int64_t since_ms;
+    int64_t deadline_boot_ms; // CLOCK_BOOTTIME: what is left then is stopped; 0 = it may finish
+    int64_t deadline_ms;      // the same on the wall clock, as it was when the order was given
+    bool over; // the deadline is over. Not stored: after a restart what is left is stopped again
+    bool empty_told; // not stored: the event that nothing runs there any more
+};
+
 // A node that was removed: kept as long as a certificate of its could still be valid, so that its
 // agent is told what happened.
 struct gone_node {
@@ -202,8 +214,9 @@ struct node {
     enum node_state state;
     char reason[REASON_BYTES];
     bool approved, draining;
-    json_t *labels; // object
-    json_t *info;   // `node` of its last report (hardware, engine, resources, ports), or NULL
+    struct node_drain drain; // while draining
+    json_t *labels;          // object
+    json_t *info; // `node` of its last report (hardware, engine, resources, ports), or NULL
     json_t *usage;
     struct resources total, reserved;
     uint64_t gpus_taken;

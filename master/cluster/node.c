@@ -102,21 +102,6 @@ void node_refresh_state(struct cluster *c, struct node *n)
         node_set_state(c, n, NODE_READY, "");
 }
 
-void cluster_node_set_draining(struct cluster *c, struct node *n, bool draining, const char *reason,
-                               const char *user)
-{
-    if (n->draining == draining)
-        return;
-    n->draining = draining;
-    node_dirty(c, n);
-    event_emit(c, &(struct event_fields){.type = draining ? "node.draining" : "node.resumed",
-                                         .object = "node",
-                                         .node = n,
-                                         .reason = reason,
-                                         .user = user});
-    want_schedule(c);
-}
-
 // --- what is reserved ---
 
 static void ports_mark(struct node *n, const struct task *t, bool taken)
@@ -159,6 +144,7 @@ void node_release(struct cluster *c, struct task *t)
     ports_mark(n, t, false);
     scheduler_node_stale(c, n);
     scheduler_task_held(c, t, -1);
+    node_drain_look(c, n);
     want_schedule(c);
 }
 

@@ -16,6 +16,8 @@ char *node_to_record(const struct node *n)
     json_put_str(j, "key", n->key_fingerprint);
     json_put_bool(j, "approved", n->approved);
     json_put_bool(j, "draining", n->draining);
+    if (n->draining)
+        json_put(j, "drain", node_drain_to_record(n));
     json_put_bool(j, "lost", n->state == NODE_LOST);
     json_put_time(j, "joined_at", n->joined_ms);
     json_put(j, "labels", json_incref(n->labels));
@@ -41,6 +43,8 @@ int node_from_record(struct cluster *c, const json_t *j, struct err *e)
     (void)snprintf(n->key_fingerprint, sizeof(n->key_fingerprint), "%s", key);
     n->approved = json_opt_bool(j, "approved", false);
     n->draining = json_opt_bool(j, "draining", false);
+    if (n->draining)
+        node_drain_from_record(n, json_object_get(j, "drain"));
     n->joined_ms = json_opt_time(j, "joined_at");
     json_t *labels = json_object_get(j, "labels");
     if (json_is_object(labels)) {
@@ -101,6 +105,7 @@ json_t *node_view(const struct node *n)
     json_put_str(j, "state", node_state_to_string(n->state));
     json_put_str(j, "reason", n->reason[0] ? n->reason : NULL);
     json_put_bool(j, "draining", n->draining);
+    json_put(j, "drain", node_drain_view(n));
     json_put_bool(j, "approved", n->approved);
     json_put(j, "labels", json_incref(n->labels));
     json_put_str(j, "address", json_opt_str(n->info, "address", NULL));

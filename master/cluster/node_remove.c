@@ -202,17 +202,6 @@ void node_remove_check(struct cluster *c, struct node *n)
 
 // --- the beginning ---
 
-static void stop_all(struct cluster *c, struct node *n, const char *reason)
-{
-    for (struct assignment *a = n->assignments; a; a = a->hh.next) {
-        if (!a->task || a->removed)
-            continue;
-        assignment_stop(c, n, a);
-        if (a->task->state < TASK_STOPPING)
-            task_set_state(c, a->task, TASK_STOPPING, reason);
-    }
-}
-
 void cluster_node_remove(struct cluster *c, struct node *n, const char *user)
 {
     char reason[REASON_BYTES];
@@ -225,7 +214,7 @@ void cluster_node_remove(struct cluster *c, struct node *n, const char *user)
     (void)snprintf(i->removed_by, sizeof(i->removed_by), "%s", user);
     i->replace_until_ms = 0;
     node_dirty(c, n);
-    stop_all(c, n, reason);
+    node_move_all(c, n, reason);
     set_deadline(c, n);
     node_set_state(c, n, NODE_LEFT, reason);
     node_remove_check(c, n);

@@ -20,7 +20,7 @@ struct restart_input {
     int refusals;                        // by nodes' own policies, this one included
     bool nodes_left;                     // some node has not refused it
     bool stop_wanted;                    // the task was told to stop
-    enum node_lost_action lost_action;   // for CAUSE_NODE_LOST
+    enum node_lost_action lost_action;   // for CAUSE_NODE_LOST, CAUSE_MOVED
     const struct attempt_status *status; // state ENDED
 };
 

@@ -160,6 +160,7 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
     memcpy(t->ports, ports, (size_t)n_ports * sizeof(*ports));
     t->change = 0;
     t->change_of[0] = '\0';
+    t->moving = false;
     t->status = (struct attempt_status){0};
     memcpy(t->status.id, id, sizeof(id));
     t->assigned_ms = clock_real_ms();
@@ -270,10 +271,11 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
 {
     bool was_over = over(t->state) || t->logs_late;
     t->status = *s;
-    // Stopped because its node was removed, not because anybody wanted it to end: goes elsewhere.
-    if (n->identity.removing && s->state == ATTEMPT_ENDED && s->cause == CAUSE_STOPPED) {
-        t->status.cause = CAUSE_ENGINE;
-        (void)snprintf(t->status.reason, sizeof(t->status.reason), "node %s was removed", n->name);
+    // It ended because we told it to, and nobody wanted that but for the node.
+    if (t->moving && !was_over && s->state == ATTEMPT_ENDED &&
+        (s->cause == CAUSE_STOPPED || s->cause == CAUSE_UNKNOWN)) {
+        t->status.cause = CAUSE_MOVED;
+        (void)snprintf(t->status.reason, sizeof(t->status.reason), "%s", t->reason);
     }
     switch (s->state) {
     case ATTEMPT_STARTING:
@@ -346,6 +348,16 @@ void task_stop(struct cluster *c, struct task *t, const char *reason)
         task_set_state(c, t, TASK_STOPPED, reason);
         return;
     }
+    if (t->entry)
+        assignment_stop(c, t->node, t->entry);
+    task_set_state(c, t, TASK_STOPPING, reason);
+}
+
+void task_move(struct cluster *c, struct task *t, const char *reason)
+{
+    if (over(t->state) || t->logs_late || t->state == TASK_PENDING || t->state == TASK_STOPPING)
+        return;
+    t->moving = true;
     if (t->entry)
         assignment_stop(c, t->node, t->entry);
     task_set_state(c, t, TASK_STOPPING, reason);

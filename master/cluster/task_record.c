@@ -36,6 +36,7 @@ char *task_to_record(const struct task *t)
     json_put_i64(r, "gpus", (json_int_t)t->gpus);
     json_put(r, "ports", ports_json(t));
     json_put_bool(r, "holds_node", t->holds_node);
+    json_put_bool(r, "moving", t->moving);
     json_put_i64(r, "starts", t->starts);
     json_put_i64(r, "lease_ms", t->lease_ms);
     json_put_time(r, "assigned_at", t->assigned_ms);
@@ -120,6 +121,7 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
                                     json_opt_i64(r, "gpu", 0)};
     t->gpus = (uint64_t)json_opt_i64(r, "gpus", 0);
     t->lease_ms = json_opt_i64(r, "lease_ms", c->options.lease_ms);
+    t->moving = json_opt_bool(r, "moving", false);
     t->assigned_ms = json_opt_time(r, "assigned_at");
     t->node = cluster_node_by_id(c, json_opt_str(r, "node", ""));
     read_lists(t, r);

@@ -4,6 +4,7 @@
 #include "master/scheduler/scheduler_nodes.h"
 
 #include "common/json.h"
+#include "master/cluster/cluster.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -45,7 +46,10 @@ static const char *ineligible(const struct node *n, char *text)
                        n->reason[0] ? ": " : "", n->reason);
         return text;
     }
-    return n->draining ? "draining" : NULL;
+    if (!n->draining)
+        return NULL;
+    node_drain_text(n, text, REASON_BYTES);
+    return text;
 }
 
 static uint64_t gpus_free(const struct node *n)

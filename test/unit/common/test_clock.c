@@ -4,6 +4,8 @@
 
 #include "test/unit/common/common_test.h"
 
+#include <string.h>
+
 START_TEST(formats_and_parses)
     {
         const int64_t samples[] = {0, 1, 999, 951782400000, 1767323045678, 4102444799999};
@@ -63,5 +65,16 @@ START_TEST(clocks_go_forward)
     }
 END_TEST
 
-RUN_SUITE("clock", 10, formats_and_parses, parses_other_precisions, refuses_the_rest,
-          clocks_go_forward)
+START_TEST(boots_have_ids)
+    {
+        char one[CLOCK_BOOT_ID_BYTES], two[CLOCK_BOOT_ID_BYTES];
+
+        clock_boot_id(one);
+        clock_boot_id(two);
+        ck_assert_uint_eq(strlen(one), 36);
+        ck_assert_str_eq(one, two);
+    }
+END_TEST
+
+RUN_SUITE("clock", 10, boots_have_ids, formats_and_parses, parses_other_precisions,
+          refuses_the_rest, clocks_go_forward)

@@ -167,6 +167,23 @@ static inline void end_cluster(void)
     cluster_free(cluster);
 }
 
+// The master starts again with what is durable.
+static inline void restart_cluster(int64_t epoch)
+{
+    struct err e = {""};
+    const char *key;
+    json_t *text;
+    end_cluster();
+    cluster = make();
+    json_object_foreach (queue.records, key, text) {
+        const char *record = json_string_value(text);
+        ck_assert_msg(cluster_load(cluster, key, record, strlen(record), &e) == 0, "%s: %s", key,
+                      e.text);
+    }
+    ck_assert_msg(cluster_start(cluster, fake, epoch, 100, &e) == 0, "%s", e.text);
+    settle();
+}
+
 static inline void teardown(void)
 {
     end_cluster();

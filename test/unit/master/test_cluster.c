@@ -220,10 +220,7 @@ END_TEST
 START_TEST(test_restart_of_the_master_goes_on)
     {
         struct agent a = {0};
-        struct err e = {""};
         char id[ID_BYTES], attempt[ATTEMPT_ID_BYTES];
-        const char *key;
-        json_t *text;
         agent_join(&a, "n1", 4);
         struct job *j = submit(ONE);
         settle();
@@ -231,15 +228,7 @@ START_TEST(test_restart_of_the_master_goes_on)
         agent_state(&a, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);
         memcpy(id, j->id, sizeof(id));
         memcpy(attempt, j->tasks[0].attempt_id, sizeof(attempt));
-        end_cluster();
-        cluster = make();
-        json_object_foreach (queue.records, key, text) {
-            const char *record = json_string_value(text);
-            ck_assert_msg(cluster_load(cluster, key, record, strlen(record), &e) == 0, "%s: %s",
-                          key, e.text);
-        }
-        ck_assert_msg(cluster_start(cluster, fake, 2, 100, &e) == 0, "%s", e.text);
-        settle();
+        restart_cluster(2);
         j = cluster_job_by_id(cluster, id);
         a.node = cluster_node_by_name(cluster, "n1");
         ck_assert_int_eq(j->state, JOB_RUNNING);

@@ -78,6 +78,12 @@ static const struct restart_case cases[] = {
      RESTART_AGAIN, 0, false, 0, NODE_LOST_WAIT},
     {"node lost while stopping", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_NODE_LOST, 0, 0, RESTART_DONE,
      TASK_STOPPED, false, 0, NODE_LOST_WAIT},
+    {"moved, never", RESTART_NEVER, 1, 1, 0, false, CAUSE_MOVED, 143, 15, RESTART_AGAIN, 0, false,
+     0, NODE_LOST_RESTART},
+    {"moved, fail", RESTART_ALWAYS, 0, 1, 0, false, CAUSE_MOVED, 143, 15, RESTART_DONE, TASK_LOST,
+     false, 0, NODE_LOST_FAIL},
+    {"moved while stopping", RESTART_ALWAYS, 0, 1, 0, true, CAUSE_MOVED, 143, 15, RESTART_DONE,
+     TASK_STOPPED, false, 0, NODE_LOST_RESTART},
     {"fenced and killed", RESTART_NEVER, 1, 1, 1, false, CAUSE_FENCED, 137, 9, RESTART_AGAIN, 0,
      false, 0, NODE_LOST_RESTART},
 };
