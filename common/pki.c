@@ -276,6 +276,18 @@ int pki_sha256_hex(const void *data, unsigned long len, char ret_hex[65])
     return 0;
 }
 
+// Whether the text has `n` PEM blocks and no more, and a reader of certificates stopped for want of
+// another one. "TRUSTED CERTIFICATE", CRLs, keys and broken blocks are no part of the fingerprint,
+// but who loads the text as a trust store might trust them.
+static bool nothing_else(const char *pem, size_t n)
+{
+    static const char begin[] = "-----BEGIN ";
+    for (; (pem = strstr(pem, begin)); pem += sizeof(begin) - 1)
+        if (n-- == 0)
+            return false;
+    return n == 0 && ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+}
+
 int pki_cert_fingerprint(const char *cert_pem, char ret_hex[65], struct err *e)
 {
     unsigned char md[EVP_MAX_MD_SIZE];
@@ -284,6 +296,7 @@ int pki_cert_fingerprint(const char *cert_pem, char ret_hex[65], struct err *e)
     bool ok = ctx && bio && EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) == 1;
     size_t n = 0;
     X509 *cert;
+    ERR_clear_error();
     while (ok && (cert = PEM_read_bio_X509(bio, NULL, NULL, NULL))) {
         unsigned char *der = NULL;
         int len = i2d_X509(cert, &der);
@@ -292,10 +305,13 @@ int pki_cert_fingerprint(const char *cert_pem, char ret_hex[65], struct err *e)
         X509_free(cert);
         n++;
     }
+    bool alone = ok && n > 0 && nothing_else(cert_pem, n);
     ok = ok && n > 0 && EVP_DigestFinal_ex(ctx, md, NULL) == 1;
     EVP_MD_CTX_free(ctx);
     if (!ok)
         return fail(e, -EPROTO, "not a certificate");
+    if (!alone)
+        return fail(e, -EPROTO, "something besides certificates (BEGIN CERTIFICATE) is in it");
     ERR_clear_error(); // the end of the PEM text
     to_hex(md, ret_hex);
     return 0;

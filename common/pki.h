@@ -28,7 +28,8 @@ int pki_node_cert(const char *ca_cert_pem, const char *ca_key_pem, const char *c
                   const char *node_id, int64_t life_s, char **ret_cert_pem,
                   struct err *e) WARN_UNUSED;
 // SHA-256 of the DER of one certificate, or of all of a bundle one after another: lower-case hex,
-// 64 characters + NUL.
+// 64 characters + NUL. -EPROTO when the text has any other PEM block: what is trusted by its
+// fingerprint must be covered by it.
 int pki_cert_fingerprint(const char *cert_pem, char ret_hex[65], struct err *e) WARN_UNUSED;
 // SHA-256 of the public key (SubjectPublicKeyInfo DER) of a request: a node is its key.
 int pki_csr_key_fingerprint(const char *csr_pem, char ret_hex[65], struct err *e) WARN_UNUSED;

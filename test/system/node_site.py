@@ -111,8 +111,8 @@ class Master(Daemon):
         assert a.status in (200, 201), a
         return a.json
 
-    def cli(self, *args, check=True):
-        done = subprocess.run([str(BIN / "meadow"), "--master", f"unix:{self.dir}/run/master.sock", *args], capture_output=True, text=True,
+    def cli(self, *args, check=True, stdin=None):
+        done = subprocess.run([str(BIN / "meadow"), "--master", f"unix:{self.dir}/run/master.sock", *args], capture_output=True, text=True, input=stdin,
                               timeout=60 * PATIENCE, env={**os.environ, "HOME": str(self.dir)})
         assert not check or done.returncode == 0, done
         return done

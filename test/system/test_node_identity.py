@@ -118,22 +118,22 @@ def test_a_refused_name_costs_no_use(site, tmp_path):
 
 
 class Impostor(threading.Thread):
-    """Says it is the master, with a CA of its own; keeps what it is told."""
+    """Says it is the master, with a CA of its own; keeps what it is told. Shows its CA as `begin` CERTIFICATE, after the text `before`."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, before="", begin=""):
         super().__init__(daemon=True)
         self.pem = Path(folder) / "impostor.pem"
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", self.pem, "-out",
                         f"{self.pem}.crt", "-subj", "/CN=x", "-days", "2", "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(f"{self.pem}.crt", self.pem)
+        self.shown = before.encode() + Path(f"{self.pem}.crt").read_bytes().replace(b" CERTIFICATE", f" {begin}CERTIFICATE".encode())
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.heard = b""
         self.start()
 
     def run(self):
-        body = Path(f"{self.pem}.crt").read_bytes()
         while True:
             try:
                 conn, _ = self.listener.accept()
@@ -147,7 +147,7 @@ class Impostor(threading.Thread):
                         if not data:
                             break
                         self.heard += data
-                        tls.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+                        tls.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(self.shown) + self.shown)
                 except OSError:
                     pass
 
@@ -167,6 +167,22 @@ def test_a_wrong_fingerprint_sends_nothing(site, tmp_path):
     b = m.agent("two", wrong)
     b.wait_log("is not the one of the join token")
     assert m.get("/v1/nodes")["total"] == 0
+
+
+def test_a_ca_beside_the_right_one_is_not_trusted(site, tmp_path):
+    """OpenSSL takes a TRUSTED CERTIFICATE into a trust store, but it is none of those that the fingerprint covers."""
+    m = site()
+    token, secret = m.token(), m.ok("POST", "/v1/tokens", {"user": "ann", "role": "user"})
+    impostor = Impostor(tmp_path, before=m.ca, begin="TRUSTED ")
+    try:
+        a = m.agent("one", token, master={"url": f"https://127.0.0.1:{impostor.port}"})
+        a.wait_log("something besides certificates")
+        done = m.cli("login", f"https://127.0.0.1:{impostor.port}", "--fingerprint", secret["ca_fingerprint"], stdin=secret["token"] + "\n", check=False)
+    finally:
+        impostor.listener.close()
+    assert done.returncode == 1 and "something besides certificates" in done.stderr, done
+    assert impostor.heard.count(b"GET /v1/ca ") >= 2
+    assert b"POST" not in impostor.heard and b"Authorization" not in impostor.heard
 
 
 def test_a_taken_name_and_a_reinstalled_machine(site):

@@ -151,6 +151,34 @@ START_TEST(bad_requests_are_refused)
     }
 END_TEST
 
+// A bundle that is trusted by its fingerprint holds nothing that the fingerprint doesn't cover.
+START_TEST(fingerprint_of_all_or_nothing)
+    {
+        struct identity ca = make_ca(), evil = make_ca();
+        static const char *const other[] = {"-----BEGIN TRUSTED CERTIFICATE-----\n",
+                                            "-----BEGIN CERTIFICATE-----\n!!!!\n-----END "
+                                            "CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\n",
+                                            "-----BEGIN PRIVATE KEY-----\n"};
+        const char *base64 = strchr(evil.cert, '\n') + 1;
+        char one[65], two[65];
+        struct err e;
+
+        for (size_t i = 0; i < ARRAY_SIZE(other); i++) {
+            cleanup_free char *bundle = NULL;
+            ck_assert_int_gt(asprintf(&bundle, "%s%s%s", ca.cert, other[i], base64), 0);
+            ck_assert_int_eq(pki_cert_fingerprint(bundle, one, &e), -EPROTO);
+        }
+        cleanup_free char *plain = NULL, *commented = NULL;
+        ck_assert_int_gt(asprintf(&plain, "%s%s", ca.cert, evil.cert), 0);
+        ck_assert_int_gt(asprintf(&commented, "ours\n%stheirs\n%s\n", ca.cert, evil.cert), 0);
+        must(pki_cert_fingerprint(plain, one, &e), &e);
+        must(pki_cert_fingerprint(commented, two, &e), &e);
+        ck_assert_str_eq(one, two);
+        identity_free(&ca);
+        identity_free(&evil);
+    }
+END_TEST
+
 START_TEST(fingerprints)
     {
         struct identity ca = make_ca();
@@ -211,4 +239,4 @@ START_TEST(bad_keys)
 END_TEST
 
 RUN_SUITE("pki", 30, ca_may_only_sign, server_names, node_certificate_takes_only_the_key,
-          bad_requests_are_refused, fingerprints, validity, bad_keys)
+          bad_requests_are_refused, fingerprints, fingerprint_of_all_or_nothing, validity, bad_keys)
