@@ -28,10 +28,15 @@ static char *folder(void)
 int sealed_key_name(const char *name, struct sealed_key *ret, struct err *e)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+    static const char taken[] = ".master"; // NAME.master.pem is the master's key, as NAME knows it
     cleanup_free char *dir = folder();
-    if (!name[0] || name[0] == '.' || strspn(name, plain) != strlen(name))
+    size_t len = strlen(name), end = sizeof(taken) - 1;
+    if (!name[0] || name[0] == '.' || strspn(name, plain) != len)
         return err_set(e, -EINVAL,
                        "\"%.60s\" is no name for a key: expected A-Z a-z 0-9 . _ - alone", name);
+    if (len > end && strcmp(name + len - end, taken) == 0)
+        return err_set(e, -EINVAL, "\"%.60s\" is no name for a key: %s at its end is taken", name,
+                       taken);
     if (!dir)
         return err_set(e, -ENOENT, "there is no home folder (HOME) to keep keys in");
     *ret = (struct sealed_key){.name = cli_strdup(name),

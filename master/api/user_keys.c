@@ -172,9 +172,10 @@ static int check(const struct user_keys *k, const struct jwk *jwk, const char *i
                        "proof: expected a JWS by this very key (kid = its thumbprint) over "
                        "{\"cluster\": \"%s\", \"user\": \"%s\"}: `meadow key register` makes it",
                        cluster_id(k->cluster), user);
-    if (find(k, id))
+    const struct user_key *there = find(k, id);
+    if (there && strcmp(there->user, user) != 0)
         return err_set(e, -EEXIST, "the key %s is registered already", id);
-    if (count_of(k, user) >= USER_KEYS_MAX)
+    if (!there && count_of(k, user) >= USER_KEYS_MAX)
         return err_set(e, -ENOSPC, "%s has %d keys already: remove one first", user, USER_KEYS_MAX);
     return 0;
 }
@@ -190,16 +191,19 @@ int user_keys_add(struct user_keys *k, const struct jwk *jwk, const char *proof,
     int r = jwk_thumbprint(jwk, ret_id);
     if (r == 0)
         r = check(k, jwk, ret_id, proof, user, e);
-    struct user_key *x = r == 0 ? calloc(1, sizeof(*x)) : NULL;
+    struct user_key *old = r == 0 ? find(k, ret_id) : NULL;
+    struct user_key *x = old ? old : r == 0 ? calloc(1, sizeof(*x)) : NULL;
     if (!x)
         return r < 0 ? r : err_set(e, -ENOMEM, "out of memory");
-    memcpy(x->id, ret_id, sizeof(x->id));
-    (void)snprintf(x->user, sizeof(x->user), "%s", user);
     (void)snprintf(x->name, sizeof(x->name), "%s", name);
     x->role = role;
     x->created_ms = clock_real_ms();
-    x->jwk = jwk_ref((struct jwk *)(uintptr_t)jwk);
-    insert(k, x);
+    if (!old) {
+        memcpy(x->id, ret_id, sizeof(x->id));
+        (void)snprintf(x->user, sizeof(x->user), "%s", user);
+        x->jwk = jwk_ref((struct jwk *)(uintptr_t)jwk);
+        insert(k, x);
+    }
     store(k, x);
     return 0;
 }

@@ -17,9 +17,10 @@ int user_keys_load(struct user_keys *k, const char *key, const char *json, size_
                    struct err *e) WARN_UNUSED;
 
 // Registers jwk (borrowed) as the user's. `proof` is a JWS by that key over {"cluster": ID, "user":
-// NAME}. -EACCES: the proof is none; -EEXIST: the key is registered already; -ENOSPC: too many;
+// NAME}. -EACCES: the proof is none; -EEXIST: it is somebody else's; -ENOSPC: too many;
 // -EINVAL: private, or not a key to sign with. ret_id is the thumbprint.
-// `role`: of who registers it; the key is never worth more.
+// `role`: of who registers it; the key is never worth more. The user's own key again takes role and
+// name anew: its answer may have been lost.
 int user_keys_add(struct user_keys *k, const struct jwk *jwk, const char *proof, const char *user,
                   enum role role, const char *name, char ret_id[JWK_THUMBPRINT_BYTES],
                   struct err *e) WARN_UNUSED;
