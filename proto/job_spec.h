@@ -10,6 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// What a task may ask for and a node may have; times 100,000 of them it still fits int64_t.
+#define RESOURCES_MAX_MEMORY (INT64_C(64) << 40)
+#define RESOURCES_MAX_CPU_MILLI (INT64_C(100000) * 1000)
+
 struct resources {
     int64_t cpu_milli; // millicores
     int64_t memory;    // bytes

@@ -18,8 +18,6 @@
 #define JOB_MAX_IMAGE 512
 #define JOB_MAX_PATH 4095
 #define JOB_MIN_MEMORY (INT64_C(6) << 20)
-#define JOB_MAX_MEMORY (INT64_C(64) << 40) // times 100,000 tasks it still fits int64_t
-#define JOB_MAX_CPU_MILLI (INT64_C(100000) * 1000)
 #define JOB_MAX_GPU 1024
 
 #define JOB_DEFAULT_ATTEMPTS 3

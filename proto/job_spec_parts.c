@@ -35,7 +35,7 @@ static void read_cpu(struct job_reader *r, const struct job_field *f, const json
     if (c->cpu_all)
         return;
     const char *text = quantity(r, value, room);
-    if (text && units_parse_cpu(text, &milli, NULL) == 0 && milli <= JOB_MAX_CPU_MILLI)
+    if (text && units_parse_cpu(text, &milli, NULL) == 0 && milli <= RESOURCES_MAX_CPU_MILLI)
         c->resources.cpu_milli = milli;
     else
         job_reader_expected(r, value, f->expected);
@@ -52,7 +52,7 @@ static void read_memory(struct job_reader *r, const struct job_field *f, const j
     if (c->memory_all)
         return;
     const char *text = quantity(r, value, room);
-    if (!text || units_parse_memory(text, &bytes, NULL) < 0 || bytes > JOB_MAX_MEMORY)
+    if (!text || units_parse_memory(text, &bytes, NULL) < 0 || bytes > RESOURCES_MAX_MEMORY)
         job_reader_expected(r, value, f->expected);
     else if (bytes > 0 && bytes < JOB_MIN_MEMORY)
         job_reader_problem(r, value,

@@ -177,8 +177,12 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
                               json_opt_i64(resources, "memory", 0),
                               json_opt_i64(resources, "gpu", 0)};
 
-    if (total.cpu_milli < 0 || total.memory < 0 || total.gpu < 0 || total.gpu > NODE_MAX_GPUS)
-        return err_set(e, -EPROTO, "node: resources out of range");
+    if (total.cpu_milli < 0 || total.cpu_milli > RESOURCES_MAX_CPU_MILLI || total.memory < 0 ||
+        total.memory > RESOURCES_MAX_MEMORY || total.gpu < 0 || total.gpu > NODE_MAX_GPUS)
+        return err_set(e, -EPROTO,
+                       "node: resources out of range (a node has at most 100000 cores, 64t of "
+                       "memory, %d cards)",
+                       NODE_MAX_GPUS);
     // Each alone first: the sum of two hostile numbers overflows.
     if (first < 0 || count < 0 || first > UINT16_MAX || count > UINT16_MAX || first + count > 65536)
         return err_set(e, -EPROTO, "node: ports out of range");

@@ -9,7 +9,7 @@
 
 int room_used_percent(int64_t total, int64_t free)
 {
-    if (total <= 0 || free < 0 || free > total)
+    if (total <= 0 || total > INT64_MAX / 100 || free < 0 || free > total)
         return 0;
     return (int)((total - free) * 100 / total);
 }

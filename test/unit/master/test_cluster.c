@@ -287,9 +287,14 @@ START_TEST(test_absurd_numbers_of_a_node_are_refused)
             json_put(info, "ports", range);
             ck_assert_int_eq(say(&a, false, info, false), -EPROTO);
         }
-        json_t *info = node_info(8);
-        json_put_i64(json_object_get(info, "resources"), "gpu", INT64_MAX);
-        ck_assert_int_eq(say(&a, false, info, false), -EPROTO);
+        // The scheduler adds up what all nodes have.
+        static const char *const all[] = {"cpu", "memory", "gpu"};
+        for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+            json_t *info = node_info(8);
+            json_put_i64(json_object_get(info, "resources"), all[i], INT64_MAX);
+            ck_assert_int_eq(say(&a, false, info, false), -EPROTO);
+        }
+        ck_assert_int_eq(a.node->total.cpu_milli, 8000);
         ck_assert_int_eq(a.node->port_first, 20000);
         ck_assert_int_eq(a.node->n_gpus, 2);
     }

@@ -13,6 +13,7 @@ START_TEST(percent_is_rounded_down_and_nonsense_is_nothing)
         ck_assert_int_eq(room_used_percent(0, 0), 0);
         ck_assert_int_eq(room_used_percent(1000, -1), 0);
         ck_assert_int_eq(room_used_percent(1000, 2000), 0);
+        ck_assert_int_eq(room_used_percent(INT64_MAX, 1), 0);
     }
 END_TEST
 
