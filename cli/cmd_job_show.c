@@ -83,11 +83,15 @@ static void exit_cell(struct table *t, const json_t *task)
 static void gpus_cell(struct table *t, const json_t *task)
 {
     cleanup_strbuf struct strbuf b = {0};
+    const json_t *uuids = json_object_get(task, "gpu_uuids");
     size_t i;
     const json_t *g;
 
     json_array_foreach (json_object_get(task, "gpus"), i, g) {
-        strbuf_printf(&b, "%s%lld", b.len ? "," : "", (long long)json_integer_value(g));
+        const char *uuid = json_string_value(json_array_get(uuids, i));
+        strbuf_printf(&b, "%s%lld", b.len ? " " : "", (long long)json_integer_value(g));
+        if (uuid && *uuid) // as short as it is still told apart by; whole with --json
+            strbuf_printf(&b, ":%.12s", uuid);
     }
     table_cell(t, b.data);
 }

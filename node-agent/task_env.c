@@ -147,6 +147,9 @@ static int add_all(struct attempt_spec *spec, const struct task_env_node *node)
     const char *data = data_path(spec, node);
     // A variable the user set for a task without cards must not give it some.
     int r = devices && name ? env_set(spec, "CUDA_VISIBLE_DEVICES", devices, true) : -ENOMEM;
+    // CUDA would number the fastest card first; so an index is the one that everybody else means.
+    if (r == 0)
+        r = env_set(spec, "CUDA_DEVICE_ORDER", "PCI_BUS_ID", true);
 
     if (r == 0)
         r = env_set(spec, "CONTAINER_NAME", name, true);

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// Names that no label has: what each card that a task gets must be. The memory is in bytes.
+#define CONSTRAINT_CARD_MODEL "$gpu.model"
+#define CONSTRAINT_CARD_MEMORY "$gpu.memory"
 #define CONSTRAINT_LABEL_BYTES 64
 #define CONSTRAINT_TEXT_BYTES 256
 

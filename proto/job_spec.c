@@ -176,6 +176,7 @@ static void component_reset(struct job_component *c)
     }
     free(c->env);
     free(c->where);
+    free(c->gpu_model);
 }
 
 void job_spec_free(struct job_spec *spec)

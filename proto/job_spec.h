@@ -80,6 +80,8 @@ struct job_component {
     bool has_resources; // false: the cluster's default applies
     struct resources resources;
     bool cpu_all, memory_all, gpu_all; // "all": the node's total
+    char *gpu_model;                   // condition on each card's name; NULL = any
+    int64_t gpu_memory;                // bytes that each card has at least; 0 = any
     struct job_mount *mounts;
     size_t n_mounts;
     struct job_secret *secrets;
@@ -98,7 +100,8 @@ struct job_component {
     bool finishes_job;
     int64_t lost_after_ms; // on_node_lost.after; 0 = the cluster's (`lease` of master.yml)
     enum node_lost_action lost_action;
-    char *where; // conditions on node labels, as constraint_next reads them; NULL = none
+    // Conditions on the node's labels and cards, as constraint_next reads them; NULL = none.
+    char *where;
 };
 
 // It starts only when that job is over, and has ended so.

@@ -131,12 +131,25 @@ static bool is_variable(const char *key)
 static bool is_reserved(const char *key)
 {
     static const char *const names[] = {
-        "CLUSTER_ID",     "CLUSTER_NAME",   "NODE_ID",
-        "NODE_NAME",      "JOB_ID",         "JOB_NAME",
-        "COMPONENT_ID",   "COMPONENT_TYPE", "COMPONENT_INDEX",
-        "COMPONENT_NAME", "CONTAINER_NAME", "PYTHONUNBUFFERED",
-        "RANK",           "WORLD_SIZE",     "LOCAL_RANK",
-        "MASTER_ADDR",    "MASTER_PORT",    "CUDA_VISIBLE_DEVICES",
+        "CLUSTER_ID",
+        "CLUSTER_NAME",
+        "NODE_ID",
+        "NODE_NAME",
+        "JOB_ID",
+        "JOB_NAME",
+        "COMPONENT_ID",
+        "COMPONENT_TYPE",
+        "COMPONENT_INDEX",
+        "COMPONENT_NAME",
+        "CONTAINER_NAME",
+        "PYTHONUNBUFFERED",
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_ORDER",
     };
 
     if (strncmp(key, "MEADOW_", 7) == 0)
@@ -263,4 +276,5 @@ void job_read_component(struct job_reader *r, const json_t *value, struct job_co
     c->grace_ms = JOB_DEFAULT_GRACE_MS;
     job_reader_object(r, fields, ARRAY_SIZE(fields), value, c,
                       "a mapping such as {image: …, command: …, num: 1}");
+    job_add_cards(r, c);
 }

@@ -74,5 +74,7 @@ void job_later_names(struct job_reader *r, const struct job_field *f, const json
                      void *object);
 void job_read_constraints(struct job_reader *r, const struct job_field *f, const json_t *value,
                           void *object);
+// After all fields: what the component wants of its cards joins the conditions on the node.
+void job_add_cards(struct job_reader *r, struct job_component *c);
 void job_later_resize(struct job_reader *r, const struct job_field *f, const json_t *value,
                       void *object);

@@ -56,6 +56,11 @@ static json_t *resources_json(struct out *o, const struct job_component *c)
     units_format_memory(c->resources.memory, text);
     put_text(o, j, "memory", c->memory_all ? "all" : text);
     put(o, j, "gpu", c->gpu_all ? json_string("all") : json_integer(c->resources.gpu));
+    if (c->gpu_model)
+        put_text(o, j, "gpu_model", c->gpu_model);
+    units_format_memory(c->gpu_memory, text);
+    if (c->gpu_memory)
+        put_text(o, j, "gpu_memory", text);
     return j;
 }
 
@@ -136,7 +141,8 @@ static json_t *constraints_json(struct out *o, const char *where)
     char label[CONSTRAINT_LABEL_BYTES], text[CONSTRAINT_TEXT_BYTES];
     json_t *j = json_object();
     while (constraint_next(&where, label, text))
-        put_text(o, j, label, text);
+        if (label[0] != '$')
+            put_text(o, j, label, text);
     return j;
 }
 
@@ -165,7 +171,7 @@ static json_t *component_json(struct out *o, const struct job_component *c)
         put_duration(o, j, "timeout", c->timeout_ms);
     put(o, j, "on_node_lost", node_lost_json(o, c));
     put(o, j, "finishes_job", json_boolean(c->finishes_job));
-    if (c->where)
+    if (c->where && c->where[0] != '$') // cards come last
         put(o, j, "constraints", constraints_json(o, c->where));
     return j;
 }

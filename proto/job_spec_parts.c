@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The mappings inside a component: resources, mounts, restart, stop.
+#include "proto/constraint.h"
 #include "proto/job_spec_internal.h"
 
 #include "common/cleanup.h"
+#include "common/strbuf.h"
 #include "common/text.h"
 #include "common/units.h"
 
@@ -78,11 +80,39 @@ static void read_gpu(struct job_reader *r, const struct job_field *f, const json
         job_reader_expected(r, value, f->expected);
 }
 
+static void read_gpu_model(struct job_reader *r, const struct job_field *f, const json_t *value,
+                           void *object)
+{
+    char room[JOB_READER_TEXT_BYTES];
+    struct job_component *c = object;
+    const char *text = job_reader_text(r, value, room);
+    const char *problem = text ? constraint_problem(text) : f->expected;
+
+    if (!problem && *text)
+        c->gpu_model = job_reader_dup(r, text);
+    else
+        job_reader_expected(r, value, problem ? problem : f->expected);
+}
+
+static void read_gpu_memory(struct job_reader *r, const struct job_field *f, const json_t *value,
+                            void *object)
+{
+    char room[JOB_READER_TEXT_BYTES];
+    struct job_component *c = object;
+    const char *text = quantity(r, value, room);
+
+    if (!text || units_parse_memory(text, &c->gpu_memory, NULL) < 0 ||
+        c->gpu_memory > RESOURCES_MAX_MEMORY)
+        job_reader_expected(r, value, f->expected);
+}
+
 static const struct job_field resource_fields[] = {
     {"cpu", read_cpu, 0, 0, 0, "cores such as 4, 0.5 or 500m (at most 100000), or all"},
     {"memory", read_memory, 0, 0, 0,
      "memory such as 4096m or 1.5g (a bare number counts MiB; at most 64t), or all"},
     {"gpu", read_gpu, 0, 0, 0, "a whole number of cards from 0 to 1024, or all"},
+    {"gpu_model", read_gpu_model, 0, 0, 0, "a card's name such as \"NVIDIA A100*\""},
+    {"gpu_memory", read_gpu_memory, 0, 0, 0, "the least memory of a card such as 40g"},
 };
 
 void job_read_resources(struct job_reader *r, const struct job_field *f, const json_t *value,
@@ -94,6 +124,23 @@ void job_read_resources(struct job_reader *r, const struct job_field *f, const j
     c->has_resources = true;
     job_reader_object(r, resource_fields, ARRAY_SIZE(resource_fields), value, c,
                       "a mapping such as {cpu: 4, memory: 8192m, gpu: 1}");
+    if ((c->gpu_model || c->gpu_memory) && !c->gpu_all && !json_object_get(value, "gpu"))
+        job_reader_problem(r, value, "names a kind of card and not how many: add `gpu: 1`");
+}
+
+void job_add_cards(struct job_reader *r, struct job_component *c)
+{
+    cleanup_strbuf struct strbuf all = {0};
+    if ((!c->gpu_model && !c->gpu_memory) || (!c->gpu_all && c->resources.gpu == 0))
+        return;
+    strbuf_puts(&all, c->where ? c->where : "");
+    if (c->gpu_model)
+        strbuf_printf(&all, CONSTRAINT_CARD_MODEL "\n%s\n", c->gpu_model);
+    if (c->gpu_memory)
+        strbuf_printf(&all, CONSTRAINT_CARD_MEMORY "\n>= %lld\n", (long long)c->gpu_memory);
+    free(c->where);
+    c->where = job_reader_dup(r, all.failed ? "" : all.data);
+    r->failed |= all.failed;
 }
 
 // --- mounts ---

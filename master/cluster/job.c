@@ -50,6 +50,7 @@ void job_free(struct job *j)
     job_spec_free(j->spec);
     free(j->name);
     free(j->user);
+    free(j->avoid);
     free(j->tasks);
     free(j->first);
     free(j->counts);

@@ -87,10 +87,9 @@ struct task {
     int infra_failures;                 // consecutive attempts lost to infrastructure, for backoff
     uint32_t refused[TASK_REFUSED_MAX]; // nodes whose policy forbids it (hashes of ids); not stored
     int n_refused, refusals;
-    int64_t not_before_boot_ms;  // backoff: not placed earlier (CLOCK_BOOTTIME); 0 = now
-    char avoid_node[NAME_BYTES]; // the last attempt failed there
-    int64_t assigned_ms;         // real time
-    bool logs_late;              // ended, shown as such only when logs are in or 10 s have passed
+    int64_t not_before_boot_ms; // backoff: not placed earlier (CLOCK_BOOTTIME); 0 = now
+    int64_t assigned_ms;        // real time
+    bool logs_late;             // ended, shown as such only when logs are in or 10 s have passed
     int64_t logs_deadline_boot_ms;
     enum task_state final_state; // state to show once logs_late is over
     char previous[TASK_PREVIOUS_MAX]
@@ -135,6 +134,7 @@ struct job {
     struct dependency *dependents;
     bool ended_listed; // over, and who depends on it was not told yet
     struct job *ended_next;
+    char *avoid;     // nodes that failed it, newest first, as plan_demand.avoid; not stored
     bool held;       // its waiting tasks get no place until it is released
     int n_held;      // tasks that hold a node
     bool plan_stale; // to be queued anew

@@ -199,11 +199,29 @@ static void leave_entry(struct cluster *c, struct node *n, struct task *t)
         assignment_remove(c, n, a);
 }
 
+// Puts the node before those that the job avoids already. Out of memory: it is not avoided.
+static void job_avoid(struct job *j, const char *name)
+{
+    char *list = NULL;
+    size_t len = strlen(name);
+    const char *at = j->avoid ? j->avoid : "";
+    if (strncmp(at, name, len) == 0 && (at[len] == '\n' || !at[len]))
+        return;
+    for (int i = 1; i < PLAN_AVOID_MAX && *at; i++) // as many of the others as count
+        at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != '\0');
+    int others = j->avoid ? (int)(at - j->avoid) : 0;
+    if (asprintf(&list, "%s%s%.*s", name, others ? "\n" : "", others, j->avoid) < 0)
+        return;
+    free(j->avoid);
+    j->avoid = list;
+}
+
 static void again(struct cluster *c, struct node *n, struct task *t,
                   const struct restart_decision *d)
 {
     leave_entry(c, n, t);
-    (void)snprintf(t->avoid_node, sizeof(t->avoid_node), "%s", n->name);
+    if (t->status.cause != CAUSE_EXIT || t->status.exit_code != 0)
+        job_avoid(t->job, n->name);
     char reason[REASON_BYTES + 32];
     (void)snprintf(reason, sizeof(reason), "attempt %d: %s", t->attempt, d->reason);
     reason[REASON_BYTES - 1] = '\0';

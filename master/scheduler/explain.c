@@ -4,6 +4,7 @@
 // the nodes as far as it goes, and the first task that finds no room left is the one to speak of.
 #include "master/scheduler/explain_summary.h"
 #include "master/scheduler/trial.h"
+#include "master/scheduler/where.h"
 
 #include "common/cleanup.h"
 
@@ -66,7 +67,7 @@ static const struct plan_demand *place_some(struct trial *t, size_t *ret_fitted)
             refused = need;
             continue;
         }
-        plan_grant(&t->nodes[task->node], task);
+        plan_grant(&t->nodes[task->node], task, where_cards(need.where, (size_t)task->node));
         x->job_tasks[task->node]++;
         plan_index_touch(x, (size_t)task->node);
         (*ret_fitted)++;

@@ -7,6 +7,8 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 int64_t demand_amount(const struct plan_demand *d, enum lack l)
 {
@@ -24,20 +26,42 @@ bool demand_is_all(const struct plan_demand *d, enum lack l)
                               : l == LACK_GPU && d->gpu_all;
 }
 
-int64_t node_free(const struct plan_node *n, enum lack l)
+// Cards among `bits` that suit, and no more than there are by number.
+static int64_t cards(const struct plan_node *n, const struct plan_demand *d, uint64_t bits,
+                     int64_t most)
+{
+    int64_t suit = __builtin_popcountll(bits & where_find_cards(n, d->where));
+    return most <= 0 ? 0 : suit < most ? suit : most;
+}
+
+int64_t node_free(const struct plan_node *n, const struct plan_demand *d, enum lack l)
 {
     return l == LACK_CPU      ? n->free.cpu_milli
            : l == LACK_MEMORY ? n->free.memory
-           : l == LACK_GPU    ? plan_gpus_free(n)
+           : l == LACK_GPU    ? cards(n, d, n->gpus_free, n->free.gpu)
                               : plan_ports_free(&n->ports, INT_MAX);
 }
 
-int64_t node_total(const struct plan_node *n, enum lack l)
+int64_t node_total(const struct plan_node *n, const struct plan_demand *d, enum lack l)
 {
     return l == LACK_CPU      ? n->total.cpu_milli
            : l == LACK_MEMORY ? n->total.memory
-           : l == LACK_GPU    ? n->total.gpu
+           : l == LACK_GPU    ? cards(n, d, UINT64_MAX, n->total.gpu)
                               : n->ports.count;
+}
+
+void demand_cards(const struct plan_demand *d, struct text *t)
+{
+    char label[CONSTRAINT_LABEL_BYTES], condition[CONSTRAINT_TEXT_BYTES], amount[AMOUNT_BYTES];
+    const char *at = d->where ? d->where : "";
+    while (constraint_next(&at, label, condition)) {
+        if (strcmp(label, CONSTRAINT_CARD_MODEL) == 0)
+            text_add(t, " of model %.60s", condition);
+        if (strcmp(label, CONSTRAINT_CARD_MEMORY) != 0)
+            continue;
+        amount_text(LACK_MEMORY, strtoll(condition + 3, NULL, 10), true, amount);
+        text_add(t, " with at least %.30s", amount);
+    }
 }
 
 bool node_runs(const struct plan_node *n, const struct plan_demand *d)
@@ -54,9 +78,10 @@ bool node_meets(const struct plan_node *n, const struct plan_demand *d)
 bool node_lacks(const struct plan_node *n, const struct plan_demand *d, enum lack l,
                 int64_t *ret_short)
 {
-    int64_t free = node_free(n, l), total = node_total(n, l);
+    int64_t free = node_free(n, d, l), total = node_total(n, d, l);
+    bool other_cards = l == LACK_GPU && demand_is_all(d, l) && total < n->total.gpu;
     int64_t need = demand_is_all(d, l) ? total : demand_amount(d, l);
-    bool none_to_have = demand_is_all(d, l) && total <= 0;
+    bool none_to_have = demand_is_all(d, l) && (total <= 0 || other_cards);
     bool too_many = l == LACK_PORTS && need > PLAN_MAX_PORTS;
     *ret_short = need > free ? need - free : 0;
     return none_to_have || too_many || (need > 0 && need > free);
@@ -67,19 +92,25 @@ static void amount_reason(struct text *t, const struct plan_node *n, const struc
 {
     char need[AMOUNT_BYTES], free[AMOUNT_BYTES], rest[AMOUNT_BYTES];
     bool all = demand_is_all(d, l);
-    int64_t amount = all ? node_total(n, l) : demand_amount(d, l);
-    if (all && amount <= 0) {
-        text_add(t, "%s: needs all, the node has none", lack_to_string(l));
+    int64_t amount = all ? node_total(n, d, l) : demand_amount(d, l);
+    if (all && (amount <= 0 || (l == LACK_GPU && amount < n->total.gpu))) {
+        text_add(t, "%s: needs all", lack_to_string(l));
+        if (l == LACK_GPU)
+            demand_cards(d, t);
+        text_add(t, ", the node has %s", amount <= 0 ? "none" : "others");
         return;
     }
     amount_text(l, amount, true, need);
-    amount_text(l, node_free(n, l), false, free);
+    amount_text(l, node_free(n, d, l), false, free);
     amount_text(l, short_by, true, rest);
     if (l == LACK_PORTS && amount > PLAN_MAX_PORTS)
         text_add(t, "ports: needs %s, a task can have %d", need, PLAN_MAX_PORTS);
-    else
-        text_add(t, "%s: needs %s%s, free %s (short by %s)", lack_to_string(l), all ? "all " : "",
-                 need, free, rest);
+    else {
+        text_add(t, "%s: needs %s%s", lack_to_string(l), all ? "all " : "", need);
+        if (l == LACK_GPU)
+            demand_cards(d, t);
+        text_add(t, ", free %s (short by %s)", free, rest);
+    }
 }
 
 const char *runtime_to_string(unsigned runtimes)

@@ -12,8 +12,11 @@ struct tally { // by lack, over nodes
 // Amounts of cpu, memory, gpu, ports (lacks before LACK_AMOUNTS). A demand for "all" has amount 0.
 int64_t demand_amount(const struct plan_demand *d, enum lack l);
 bool demand_is_all(const struct plan_demand *d, enum lack l);
-int64_t node_free(const struct plan_node *n, enum lack l);
-int64_t node_total(const struct plan_node *n, enum lack l);
+// Of cards, those that suit the demand.
+int64_t node_free(const struct plan_node *n, const struct plan_demand *d, enum lack l);
+int64_t node_total(const struct plan_node *n, const struct plan_demand *d, enum lack l);
+// " of model A100*, of 40 GiB": what is asked of the cards, or "".
+void demand_cards(const struct plan_demand *d, struct text *t);
 bool node_meets(const struct plan_node *n, const struct plan_demand *d); // its labels
 bool node_runs(const struct plan_node *n, const struct plan_demand *d);
 const char *runtime_to_string(unsigned runtimes);

@@ -17,17 +17,18 @@ static int64_t most_free(const struct plan_node *nodes, size_t n, const struct p
 {
     int64_t most = INT64_MIN;
     for (size_t i = 0; i < n; i++)
-        if (is_candidate(&nodes[i], d) && node_free(&nodes[i], l) > most)
-            most = node_free(&nodes[i], l);
+        if (is_candidate(&nodes[i], d) && node_free(&nodes[i], d, l) > most)
+            most = node_free(&nodes[i], d, l);
     return most;
 }
 
-static int64_t most_total(const struct plan_node *nodes, size_t n, enum lack l)
+static int64_t most_total(const struct plan_node *nodes, size_t n, const struct plan_demand *d,
+                          enum lack l)
 {
     int64_t most = 0;
     for (size_t i = 0; i < n; i++)
-        if (node_total(&nodes[i], l) > most)
-            most = node_total(&nodes[i], l);
+        if (node_total(&nodes[i], d, l) > most)
+            most = node_total(&nodes[i], d, l);
     return most;
 }
 
@@ -50,6 +51,8 @@ static void add_need(struct text *t, const struct plan_demand *d, enum lack l)
         text_add(t, "all of the %s", lack_to_string(l));
     else
         text_add(t, "%s", amount);
+    if (l == LACK_GPU)
+        demand_cards(d, t);
 }
 
 // "a", "a and b", "a, b and c"
@@ -74,8 +77,8 @@ static void one_resource(struct text *t, const struct plan_node *nodes, size_t n
     }
     amount_text(l, most_free(nodes, n, d, l), false, free);
     text_add(t, " on one node; the most any ready node has free is %s", free);
-    if (most_total(nodes, n, l) < demand_amount(d, l)) {
-        amount_text(l, most_total(nodes, n, l), false, total);
+    if (most_total(nodes, n, d, l) < demand_amount(d, l)) {
+        amount_text(l, most_total(nodes, n, d, l), false, total);
         text_add(t, ", and the largest node has %s in all", total);
     }
 }
@@ -118,7 +121,8 @@ static void labels_needed(struct text *t, const struct plan_demand *d)
     const char *at = d->where;
     text_add(t, "needs a node with ");
     for (int i = 0; constraint_next(&at, label, condition); i++)
-        text_add(t, "%s%.40s %.40s", i ? " and " : "", label, condition);
+        if (label[0] != '$')
+            text_add(t, "%s%.40s %.40s", i ? " and " : "", label, condition);
     text_add(t, "; no ready node has such labels");
 }
 

@@ -64,18 +64,17 @@ bool plan_need_within(const struct plan_need *easier, const struct plan_need *ha
            !(easier->whole & ~harder->whole) && !(harder->runtimes & ~easier->runtimes);
 }
 
-static uint64_t take_gpus(uint64_t *bits, int64_t n)
+static uint64_t lowest(uint64_t bits, int64_t n)
 {
     uint64_t taken = 0;
-    for (; n > 0 && *bits; n--) {
-        uint64_t lowest = *bits & -*bits;
-        taken |= lowest;
-        *bits &= ~lowest;
+    for (; n > 0 && bits; n--) {
+        taken |= bits & -bits;
+        bits &= bits - 1;
     }
     return taken;
 }
 
-void plan_grant(struct plan_node *n, struct plan_task *t)
+void plan_grant(struct plan_node *n, struct plan_task *t, uint64_t cards)
 {
     const struct plan_demand *d = &t->demand;
     struct plan_need need = plan_need_of(d);
@@ -87,7 +86,8 @@ void plan_grant(struct plan_node *n, struct plan_task *t)
     n->free.cpu_milli -= t->granted.cpu_milli;
     n->free.memory -= t->granted.memory;
     n->free.gpu -= t->granted.gpu;
-    t->gpus = take_gpus(&n->gpus_free, t->granted.gpu);
+    t->gpus = lowest(n->gpus_free & cards, t->granted.gpu);
+    n->gpus_free &= ~t->gpus;
     memset(t->port, 0, sizeof(t->port));
     plan_ports_take(&n->ports, need.ports, t->port);
     n->tasks++;

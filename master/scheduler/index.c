@@ -100,7 +100,8 @@ int plan_need_on(struct plan_index *x, const struct plan_demand *d, struct plan_
 
 bool plan_fits_on(const struct plan_index *x, size_t node, const struct plan_need *need)
 {
-    return plan_fits(&x->views[node], need) && where_has(need->where, node);
+    return plan_fits(&x->views[node], need) &&
+           where_fits(need->where, node, need, x->nodes[node].gpus_free);
 }
 
 bool plan_index_close(struct plan_index *x, size_t node, bool closed)
@@ -177,15 +178,18 @@ int plan_index_prepare(struct plan_index *x, enum alloc_mode mode, enum alloc_me
 }
 
 static int64_t pick_by_tree(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
-                            const struct plan_need *need, int64_t but)
+                            const struct plan_need *need, const struct plan_but *but)
 {
     struct node_tree *t = *slot(x, mode, m);
+    struct plan_but ranks = {.n = but->n};
     int64_t at;
     while ((at = node_tree_next_dirty(t)) >= 0) {
         uint32_t node = x->node_at[at];
         node_tree_set(t, (uint32_t)at, place_key(x, mode, m, node), x->views[node]);
     }
-    at = node_tree_first(t, need, x->node_at, but < 0 ? -1 : (int64_t)x->rank_of[but]);
+    for (int i = 0; i < but->n; i++)
+        ranks.at[i] = x->rank_of[but->at[i]];
+    at = node_tree_first(t, need, x->node_at, &ranks);
     return at < 0 ? -1 : (int64_t)x->node_at[at];
 }
 
@@ -204,12 +208,12 @@ static bool better(const struct plan_index *x, const struct plan_key *a, size_t 
 }
 
 static int64_t pick_by_look(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
-                            const struct plan_need *need, int64_t but)
+                            const struct plan_need *need, const struct plan_but *but)
 {
     int64_t best = -1;
     struct plan_key best_key = {0};
     for (size_t i = 0; i < x->n; i++) {
-        if ((int64_t)i == but || !plan_fits_on(x, i, need))
+        if (!plan_fits_on(x, i, need) || plan_but_has(but, (int64_t)i))
             continue;
         struct plan_key key = place_key(x, mode, m, i);
         if (better(x, &key, i, &best_key, best)) {
@@ -220,37 +224,59 @@ static int64_t pick_by_look(const struct plan_index *x, enum alloc_mode mode, en
     return best;
 }
 
-static int64_t node_named(const struct plan_index *x, const char *name)
+// `len` bytes of `name` against the whole of `of`, as strcmp.
+static int compare_name(const char *of, const char *name, size_t len)
 {
-    if (!name)
-        return -1;
+    int c = strncmp(of, name, len);
+    return c ? c : of[len] != '\0';
+}
+
+static int64_t node_named(const struct plan_index *x, const char *name, size_t len)
+{
     if (!x->node_at) {
         for (size_t i = 0; i < x->n; i++)
-            if (strcmp(x->nodes[i].name, name) == 0)
+            if (compare_name(x->nodes[i].name, name, len) == 0)
                 return (int64_t)i;
         return -1;
     }
     size_t low = 0, high = x->n;
     while (low < high) {
         size_t mid = low + (high - low) / 2;
-        if (strcmp(x->nodes[x->node_at[mid]].name, name) < 0)
+        if (compare_name(x->nodes[x->node_at[mid]].name, name, len) < 0)
             low = mid + 1;
         else
             high = mid;
     }
-    bool found = low < x->n && strcmp(x->nodes[x->node_at[low]].name, name) == 0;
+    bool found = low < x->n && compare_name(x->nodes[x->node_at[low]].name, name, len) == 0;
     return found ? (int64_t)x->node_at[low] : -1;
+}
+
+struct plan_but plan_avoided(const struct plan_index *x, const char *avoid)
+{
+    struct plan_but but = {.n = 0};
+    for (int i = 0; avoid && *avoid && i < PLAN_AVOID_MAX; i++) {
+        size_t len = strcspn(avoid, "\n");
+        int64_t node = node_named(x, avoid, len);
+        if (node >= 0)
+            but.at[but.n++] = node;
+        avoid += len + (avoid[len] == '\n');
+    }
+    return but;
+}
+
+static int64_t pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                    const struct plan_need *need, const struct plan_but *but)
+{
+    return *slot(x, mode, m) ? pick_by_tree(x, mode, m, need, but)
+                             : pick_by_look(x, mode, m, need, but);
 }
 
 int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
                     const struct plan_need *need, const char *avoid)
 {
-    int64_t but = node_named(x, avoid);
-    int64_t at = *slot(x, mode, m) ? pick_by_tree(x, mode, m, need, but)
-                                   : pick_by_look(x, mode, m, need, but);
-    if (at < 0 && but >= 0 && plan_fits_on(x, (size_t)but, need))
-        at = but;
-    return (int)at;
+    struct plan_but but = plan_avoided(x, avoid), none = {.n = 0};
+    int64_t at = pick(x, mode, m, need, &but);
+    return (int)(at < 0 && but.n ? pick(x, mode, m, need, &none) : at);
 }
 
 // --- keys ---

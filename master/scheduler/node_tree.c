@@ -261,15 +261,15 @@ int64_t node_tree_next_dirty(struct node_tree *t)
 // --- search ---
 
 static int32_t first(const struct node_tree *t, int32_t top, const struct plan_need *need,
-                     const uint32_t *node_at, int64_t but)
+                     const uint32_t *node_at, const struct plan_but *but)
 {
     while (top != NONE && plan_fits(&t->leaves[top].best, need)) {
         const struct leaf *x = &t->leaves[top];
         int32_t found = first(t, x->left, need, node_at, but);
         if (found != NONE)
             return found;
-        if (top != but && plan_fits(&x->own, need) &&
-            (!need->where || where_has(need->where, node_at[top])))
+        if (!plan_but_has(but, top) && plan_fits(&x->own, need) &&
+            (!need->where || where_fits_now(need->where, node_at[top], need)))
             return top;
         top = x->right;
     }
@@ -277,7 +277,7 @@ static int32_t first(const struct node_tree *t, int32_t top, const struct plan_n
 }
 
 int64_t node_tree_first(const struct node_tree *t, const struct plan_need *need,
-                        const uint32_t *node_at, int64_t but)
+                        const uint32_t *node_at, const struct plan_but *but)
 {
     return first(t, t->root, need, node_at, but);
 }

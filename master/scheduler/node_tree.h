@@ -18,8 +18,8 @@ int node_tree_build(struct node_tree *t, const struct plan_key *keys,
 void node_tree_mark(struct node_tree *t, uint32_t node);
 int64_t node_tree_next_dirty(struct node_tree *t);
 void node_tree_set(struct node_tree *t, uint32_t node, struct plan_key key, struct plan_view view);
-// The first node in order that fits, is not `but` and meets the need's conditions; -1 = none. No
-// node may be marked. `node_at`: which bit of the conditions is whose (by number here); may be NULL
-// when the need has none.
+// The first node in order that fits, is none of `but` and meets the need's conditions; -1 = none.
+// No node may be marked. `node_at`: which bit of the conditions is whose (by number here); may be
+// NULL when the need has none.
 int64_t node_tree_first(const struct node_tree *t, const struct plan_need *need,
-                        const uint32_t *node_at, int64_t but);
+                        const uint32_t *node_at, const struct plan_but *but);

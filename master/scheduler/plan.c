@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The run itself: jobs by priority and age, each placed whole or not at all. A job that does not
 // fit leaves no trace: what its tasks took is given back in reverse order.
-#include "master/scheduler/plan_internal.h"
+#include "master/scheduler/where.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static int place_task(struct plan_index *x, struct plan_refusals *r, const struc
         return 0;
     }
     x->cursors[k] = x->nodes[t->node].ports.cursor;
-    plan_grant(&x->nodes[t->node], t);
+    plan_grant(&x->nodes[t->node], t, where_cards(need.where, (size_t)t->node));
     if (job->alloc == ALLOC_SPREAD)
         x->job_tasks[t->node]++;
     plan_index_touch(x, (size_t)t->node);

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #define PLAN_MAX_GPUS 64
+#define PLAN_AVOID_MAX 8
 #define PLAN_MAX_PORTS 16 // per task, MASTER_PORT included
 
 enum plan_runtime { PLAN_RUNTIME_PROCESS = 1, PLAN_RUNTIME_DOCKER = 2, PLAN_RUNTIME_ANY = 3 };
@@ -27,6 +28,11 @@ struct plan_label {
     const char *name, *value;
 };
 
+struct plan_card {
+    const char *model;
+    int64_t memory; // bytes; 0 = unknown
+};
+
 struct plan_node {
     const char *name;       // borrowed; ties go to the lowest name, byte by byte (n10 before n2)
     const char *ineligible; // NULL = may get work; else why not ("draining", "not ready: ...")
@@ -37,6 +43,8 @@ struct plan_node {
     struct plan_ports ports;
     const struct plan_label *labels; // borrowed; plan_index_relabel when they change
     size_t n_labels;
+    const struct plan_card *cards; // borrowed, by index; as labels
+    size_t n_cards;
     int tasks; // tasks it holds now (for spread); updated
 };
 
@@ -46,8 +54,10 @@ struct plan_demand {
     bool cpu_all, memory_all, gpu_all;
     int runtimes;      // mask of plan_runtime that can run it
     int ports;         // including MASTER_PORT for index 0
-    const char *where; // conditions on labels (proto/constraint.h), or NULL
-    const char *avoid; // node to avoid when another one fits (it just failed there), or NULL
+    const char *where; // conditions on labels and cards (proto/constraint.h), or NULL
+    // Nodes to keep off while another one fits (the job just failed there), newest first: names,
+    // with newlines between them. NULL = none. Those after the first PLAN_AVOID_MAX do not count.
+    const char *avoid;
 };
 
 struct plan_task {

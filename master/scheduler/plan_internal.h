@@ -46,8 +46,9 @@ static inline bool plan_fits(const struct plan_view *v, const struct plan_need *
 // Everything that fits `harder` also fits `easier`.
 bool plan_need_within(const struct plan_need *easier, const struct plan_need *harder);
 
-// Takes what the task needs from the node, and writes the task's result but for `node`.
-void plan_grant(struct plan_node *n, struct plan_task *t);
+// Takes what the task needs from the node, and writes the task's result but for `node`. `cards`:
+// those that suit it.
+void plan_grant(struct plan_node *n, struct plan_task *t, uint64_t cards);
 // The reverse, exactly; `cursor` is the node's port cursor from before the grant.
 void plan_revoke(struct plan_node *n, const struct plan_task *t, uint16_t cursor);
 
@@ -65,6 +66,19 @@ struct plan_key {
     uint64_t hi;
     int64_t lo;
 };
+
+// Nodes that a search passes over.
+struct plan_but {
+    int64_t at[PLAN_AVOID_MAX];
+    int n;
+};
+static inline bool plan_but_has(const struct plan_but *b, int64_t node)
+{
+    for (int i = 0; i < b->n; i++)
+        if (b->at[i] == node)
+            return true;
+    return false;
+}
 
 struct plan_order {
     int64_t size;
@@ -123,6 +137,8 @@ bool plan_index_close(struct plan_index *x, size_t node, bool closed);
 
 // Makes the tree for this way of placing, so that picks need not look at every node. -ENOMEM.
 int plan_index_prepare(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m) WARN_UNUSED;
+// The nodes of a demand's `avoid`.
+struct plan_but plan_avoided(const struct plan_index *x, const char *avoid);
 // The preferred node that fits the demand, or -1.
 int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
                     const struct plan_need *need, const char *avoid);

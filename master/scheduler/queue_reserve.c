@@ -149,8 +149,8 @@ static bool close_eligible(struct plan_index *x, const struct plan_lane *lane)
         struct plan_view v = plan_view_of(&empty);
         v.ports = PLAN_MAX_PORTS;
         for (size_t g = 0; g < lane->n_groups && !serves; g++)
-            serves =
-                plan_fits(&v, &lane->groups[g].need) && where_has(lane->groups[g].need.where, i);
+            serves = plan_fits(&v, &lane->groups[g].need) &&
+                     where_fits(lane->groups[g].need.where, i, &lane->groups[g].need, UINT64_MAX);
         more |= plan_index_close(x, i, serves);
     }
     return more;

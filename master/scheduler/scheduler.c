@@ -99,7 +99,7 @@ static void fill_demand(const struct cluster *c, const struct task *t, struct pl
                                                                       : PLAN_RUNTIME_ANY;
     d->ports = k->ports + (t->index == 0 ? 1 : 0);
     d->where = k->where;
-    d->avoid = t->avoid_node[0] ? t->avoid_node : NULL;
+    d->avoid = t->attempt > 0 ? t->job->avoid : NULL;
 }
 
 // Waits for a place now (not in backoff).

@@ -15,6 +15,7 @@ static void labels_free(struct kept_labels *l)
     json_decref(l->info);
     json_decref(l->all);
     free(l->list);
+    free(l->cards);
     *l = (struct kept_labels){0};
 }
 
@@ -85,6 +86,23 @@ static json_t *merge_labels(const struct node *n)
     return all;
 }
 
+static bool same_cards(const struct kept_labels *a, const struct kept_labels *b)
+{
+    return json_equal(json_object_get(a->info, "gpus"), json_object_get(b->info, "gpus"));
+}
+
+static int take_cards(struct kept_labels *l)
+{
+    const json_t *list = json_object_get(l->info, "gpus");
+    l->cards = calloc(json_array_size(list) + 1, sizeof(*l->cards));
+    for (size_t i = 0; l->cards && i < json_array_size(list); i++) {
+        const json_t *card = json_array_get(list, i);
+        l->cards[l->n_cards++] =
+            (struct plan_card){json_opt_str(card, "name", ""), json_opt_i64(card, "memory", 0)};
+    }
+    return l->cards ? 0 : -ENOMEM;
+}
+
 // *ret_changed: they are others than before. -ENOMEM.
 static int take_labels(struct kept_labels *l, const struct node *n, bool *ret_changed)
 {
@@ -93,17 +111,17 @@ static int take_labels(struct kept_labels *l, const struct node *n, bool *ret_ch
     *ret_changed = false;
     if (l->all && l->info == n->info && json_equal(l->record, n->labels))
         return 0;
-    struct kept_labels now = {json_deep_copy(n->labels), json_incref(n->info), merge_labels(n),
-                              NULL, 0};
+    struct kept_labels now = {
+        .record = json_deep_copy(n->labels), .info = json_incref(n->info), .all = merge_labels(n)};
     now.list = calloc(json_object_size(now.all) + 1, sizeof(*now.list));
-    if (!now.record || !now.all || !now.list) {
+    if (!now.record || !now.all || !now.list || take_cards(&now) < 0) {
         labels_free(&now);
         return -ENOMEM;
     }
     json_object_foreach (now.all, name, value)
         if (json_is_string(value))
             now.list[now.n++] = (struct plan_label){name, json_string_value(value)};
-    *ret_changed = !json_equal(l->all, now.all);
+    *ret_changed = !json_equal(l->all, now.all) || !same_cards(l, &now);
     labels_free(l);
     *l = now;
     return 0;
@@ -123,6 +141,8 @@ static void fill(struct kept *k, size_t i)
         .ports = {x->port_first, x->port_count, x->port_cursor, x->ports_taken},
         .labels = k->labels[i].list,
         .n_labels = k->labels[i].n,
+        .cards = k->labels[i].cards,
+        .n_cards = k->labels[i].n_cards,
         .tasks = x->tasks,
     };
 }

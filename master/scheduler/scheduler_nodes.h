@@ -10,6 +10,8 @@ struct kept_labels {
     json_t *all;           // name -> text; the list points into it
     struct plan_label *list;
     size_t n;
+    struct plan_card *cards; // their texts are of `info`
+    size_t n_cards;
 };
 
 struct kept {

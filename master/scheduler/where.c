@@ -4,6 +4,7 @@
 
 #include "proto/constraint.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,10 +20,38 @@ bool where_unmet(const struct plan_node *n, const char *text, char *label, char 
 {
     const char *at = text ? text : "";
     while (constraint_next(&at, label, condition))
-        if (!constraint_match(condition, where_label(n, label)))
+        if (label[0] != '$' && !constraint_match(condition, where_label(n, label)))
             return true;
     label[0] = '\0';
     return false;
+}
+
+static bool card_meets(const struct plan_card *card, const char *label, const char *condition)
+{
+    char memory[32];
+    if (strcmp(label, CONSTRAINT_CARD_MODEL) == 0)
+        return constraint_match(condition, card->model);
+    (void)snprintf(memory, sizeof(memory), "%" PRId64, card->memory);
+    return constraint_match(condition, memory);
+}
+
+static bool has_cards(const char *text)
+{
+    return text && (text[0] == '$' || strstr(text, "\n$"));
+}
+
+uint64_t where_find_cards(const struct plan_node *n, const char *text)
+{
+    char label[CONSTRAINT_LABEL_BYTES], condition[CONSTRAINT_TEXT_BYTES];
+    uint64_t all = UINT64_MAX;
+    const char *at = has_cards(text) ? text : "";
+    while (constraint_next(&at, label, condition)) {
+        uint64_t some = 0;
+        for (size_t i = 0; label[0] == '$' && i < n->n_cards && i < PLAN_MAX_GPUS; i++)
+            some |= (uint64_t)card_meets(&n->cards[i], label, condition) << i;
+        all &= label[0] == '$' ? some : UINT64_MAX;
+    }
+    return all;
 }
 
 static bool judge(struct plan_where *w, const struct plan_index *x, size_t node)
@@ -35,7 +64,10 @@ static bool judge(struct plan_where *w, const struct plan_index *x, size_t node)
         w->bits[node / 64] |= bit;
     else
         w->bits[node / 64] &= ~bit;
-    return now && !before;
+    uint64_t cards = where_cards(w, node);
+    if (w->cards)
+        w->cards[node] = where_find_cards(&x->nodes[node], w->text);
+    return (now && !before) || (where_cards(w, node) & ~cards);
 }
 
 bool where_relabel(struct plan_index *x, size_t node)
@@ -50,6 +82,7 @@ static void release(struct plan_where *w)
 {
     free(w->text);
     free(w->bits);
+    free(w->cards);
     free(w);
 }
 
@@ -66,7 +99,10 @@ int where_of(struct plan_index *x, const char *text, const struct plan_where **r
         return -ENOMEM;
     w->text = strdup(text);
     w->bits = calloc(x->n / 64 + 1, sizeof(*w->bits));
-    if (!w->text || !w->bits) {
+    w->nodes = x->nodes;
+    if (has_cards(text))
+        w->cards = calloc(x->n + 1, sizeof(*w->cards));
+    if (!w->text || !w->bits || (has_cards(text) && !w->cards)) {
         release(w);
         return -ENOMEM;
     }

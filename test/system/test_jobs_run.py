@@ -42,7 +42,7 @@ def test_environment_of_a_task(cluster):
     assert e["PORT"] == str(learner["ports"][0]) and e["PORT1"] == str(learner["ports"][1])
     assert e["MASTER_PORT"] == str(learner["ports"][2]) and e["MASTER_ADDR"] == "127.0.0.1"
     assert e["MEADOW_LEARNER_ADDRS"] == f"127.0.0.1:{learner['ports'][0]}"
-    assert e["CUDA_VISIBLE_DEVICES"] == str(learner["gpus"][0])
+    assert e["CUDA_VISIBLE_DEVICES"] == str(learner["gpus"][0]) and e["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
     assert e["MEADOW_ATTEMPT"] == "1" and e["PYTHONUNBUFFERED"] == "1" and e["MEADOW_DATA"] == str(cluster.dir / "data")
     f = env("actor-x", 1)
     assert f["MEADOW_ACTOR_X_ADDRS"].split(",") == [f"127.0.0.1:{by['actor-x', i]['ports'][0]}" for i in (0, 1)]

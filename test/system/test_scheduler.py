@@ -48,6 +48,29 @@ def test_constraints(cluster):
     call(cluster, "POST", f"/v1/jobs/{j}:stop")
 
 
+def test_kinds_of_cards(cluster):
+    cards = {"cpu": 0, "gpu": 1, "gpu_model": "simulated*", "gpu_memory": "8g"}
+    j = cluster.submit(job("sleep 1000", name="kind", resources=cards))
+    cluster.wait_task(j, "running")
+    task = cluster.get(f"/v1/jobs/{j}")["tasks"][0]
+    shown = cluster.cli("job", "show", j).stdout
+    assert f"{task['gpus'][0]}:{task['gpu_uuids'][0]:.12}" in shown, shown
+    call(cluster, "POST", f"/v1/jobs/{j}:stop")
+    j = cluster.submit(job("true", name="other-kind", resources=dict(cards, gpu_model="A100*")))
+    x = call(cluster, "GET", f"/v1/jobs/{j}/explain")
+    assert "needs 1 gpu of model A100*" in x["summary"] and x["blockers"][0]["resource"] == "gpu", x
+    call(cluster, "POST", f"/v1/jobs/{j}:stop")
+
+
+def test_a_retry_keeps_off_the_nodes_that_failed_the_job(cluster):
+    seen = cluster.dir / "data" / "seen"
+    spec = job(f"n=$(cat {seen} | wc -l); echo $NODE_NAME >> {seen}; [ $n -ge 2 ]", name="elsewhere", resources={"cpu": 0})
+    spec["components"]["main"]["restart"] = {"policy": "on-failure", "backoff": "1ms", "max_backoff": "1ms"}
+    seen.touch()
+    assert cluster.wait(cluster.submit(spec))["state"] == "succeeded"
+    assert len(set(seen.read_text().split())) == 3
+
+
 def test_quota(cluster):
     me = call(cluster, "GET", "/v1/whoami")["user"]
     if cluster.api("GET", f"/v1/users/{me}").status == 404:

@@ -88,6 +88,7 @@ START_TEST(simulated_cards_reach_no_engine)
         struct err e;
         ck_assert_int_eq(task_env_apply(s, &n, &e), 0);
         ck_assert_str_eq(get(s, "CUDA_VISIBLE_DEVICES"), "1,0");
+        ck_assert_str_eq(get(s, "CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
         ck_assert_uint_eq(s->n_gpus, 0);
     }
 END_TEST

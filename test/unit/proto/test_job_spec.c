@@ -210,6 +210,29 @@ START_TEST(canonical)
     }
 END_TEST
 
+START_TEST(kinds_of_cards)
+    {
+        struct job_spec *s = good_named(
+            "name: a\ncomponents:\n"
+            "  x: {command: ls, resources: {gpu: 2, gpu_model: 'A100*', gpu_memory: 40g},\n"
+            "      constraints: {zone: b}}\n"
+            "  y: {command: ls, resources: {gpu: 0, gpu_model: T4}}\n",
+            "yaml", NULL, NULL);
+        ck_assert_str_eq(s->components[0].where,
+                         "zone\nb\n$gpu.model\nA100*\n$gpu.memory\n>= 42949672960\n");
+        ck_assert_ptr_null(s->components[1].where); // no cards, no conditions
+        json_t *j = job_spec_to_json(s);
+        struct job_spec *again = NULL;
+        const json_t *x = json_object_get(json_object_get(j, "components"), "x");
+        ck_assert_uint_eq(json_object_size(json_object_get(x, "constraints")), 1);
+        ck_assert_int_eq(job_spec_from_json(j, &again, NULL), 0);
+        ck_assert_str_eq(again->components[0].where, s->components[0].where);
+        json_decref(j);
+        job_spec_free(again);
+        job_spec_free(s);
+    }
+END_TEST
+
 START_TEST(warnings)
     {
         struct job_warnings w = {0};
@@ -279,6 +302,7 @@ int main(void)
     tcase_add_test(c, small_forms);
     tcase_add_test(c, json_text_keeps_numbers_as_written);
     tcase_add_test(c, canonical);
+    tcase_add_test(c, kinds_of_cards);
     tcase_add_test(c, warnings);
     tcase_add_test(c, examples);
     tcase_add_test(c, enums);

@@ -229,6 +229,11 @@ START_TEST(components)
         component("resources: {memory: 65t}, command: x", "resources.memory", "at most 64t");
         component("resources: {cpu: 0.0001}, command: x", "resources.cpu", "expected cores");
         component("resources: {gpus: 1}, command: x", "resources.gpus", "did you mean \"gpu\"?");
+        component("resources: {gpu_model: A100}, command: x", "resources", "add `gpu: 1`");
+        component("resources: {gpu: 1, gpu_model: '>= x'}, command: x", "resources.gpu_model",
+                  "expected a number after");
+        component("resources: {gpu: 1, gpu_memory: big}, command: x", "resources.gpu_memory",
+                  "the least memory of a card");
         component("resources: {disk: 1}, command: x", "resources.disk",
                   "known here: cpu, memory, gpu");
         component("stop: {signal: SIGFOO}, command: x", "stop.signal", "expected a signal such as");

@@ -5,7 +5,7 @@
 //          x not eligible, P process node, D docker node, uc2 um4 ug1 = used, t3 = holds 3 tasks
 //   jobs:  "50 a=1 b=3 | 60 c=all"  priority, tasks like nodes (memory 0, ports 0; "all" in any
 //   place);
-//          options: P needs a process node, ~n1 avoids it
+//          options: P needs a process node, ~n1 avoids it (~n1,n2 both)
 #pragma once
 
 #include "master/scheduler/plan.h"
@@ -124,6 +124,8 @@ static void world_add_task(struct world *w, char *word)
                                   *a.options == 'P' ? PLAN_RUNTIME_PROCESS : PLAN_RUNTIME_ANY,
                               .ports = (int)a.value[3]};
     const char *avoid = strchr(a.options, '~');
+    for (char *p = (char *)(uintptr_t)avoid; p && *p; p++)
+        *p = *p == ',' ? '\n' : *p;
     d->avoid = avoid ? avoid + 1 : NULL;
 }
 

@@ -5,8 +5,8 @@
 //                               with a time limit of 60 s; s = spread, b = balanced by cpu,
 //                               c = compacted by cpu
 //                               c = compacted by cpu; @zone:a = its tasks need that label ("_" for
-//                               a space)
-//   label n1 zone a             before anything runs
+//                               a space); %A100* = cards of that model, %40 = of 40 GiB or more
+//   label n1 zone a;  cards n1 A100 40 T4 16   before anything runs
 //   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
 //   weight ann 2;  team ann red;  quota ann gpu 2;  x n1  no work for n1;  o n1  again
 // Answer: what started in each run, in order: "j1>n1,n2 j2>n1 | -".
@@ -36,6 +36,7 @@ struct scene {
     struct scene_job jobs[SCENE_JOBS];
     size_t n_jobs;
     struct plan_label labels[WORLD_MAX][4];
+    struct plan_card cards[WORLD_MAX][8];
     char label_texts[32][32];
     size_t n_label_texts;
     struct {
@@ -180,6 +181,33 @@ static const char *scene_keep(struct scene *s, const char *text)
     return to;
 }
 
+static void scene_card(struct scene_job *j, const char *word)
+{
+    size_t len = strlen(j->where);
+    bool memory = *word >= '0' && *word <= '9';
+    if (memory)
+        (void)snprintf(j->where + len, sizeof(j->where) - len, "$gpu.memory\n>= %lld\n",
+                       (long long)(GIB * atoi(word)));
+    else
+        (void)snprintf(j->where + len, sizeof(j->where) - len, "$gpu.model\n%s\n", word);
+}
+
+static void scene_cards(struct scene *s, char **words, int n)
+{
+    for (size_t i = 0; i < s->world.n_nodes; i++) {
+        struct plan_node *node = &s->world.nodes[i];
+        if (strcmp(node->name, words[1]) != 0)
+            continue;
+        node->cards = s->cards[i];
+        node->n_cards = 0;
+        for (int k = 2; k + 1 < n; k += 2)
+            s->cards[i][node->n_cards++] =
+                (struct plan_card){scene_keep(s, words[k]), GIB * atoi(words[k + 1])};
+        if (plan_index_relabel(s->index, i))
+            plan_queue_grew(s->queue);
+    }
+}
+
 static void scene_label(struct scene *s, char **words)
 {
     for (size_t i = 0; i < s->world.n_nodes; i++) {
@@ -207,6 +235,8 @@ static void scene_submit(struct scene *s, char *id, char **words, int n)
     for (int i = 3; i < n; i++)
         if (words[i][0] == '@')
             scene_where(j, words[i] + 1);
+        else if (words[i][0] == '%')
+            scene_card(j, words[i] + 1);
         else if (words[i][0] == 't')
             j->shape.bound_ms = INT64_C(1000) * atoi(words[i] + 1);
         else if (words[i][0] == 's')
@@ -283,6 +313,8 @@ static void scene_command(struct scene *s, char *text)
         scene_eligible(s, words[1], *what == 'o');
     else if (strcmp(what, "label") == 0)
         scene_label(s, words);
+    else if (strcmp(what, "cards") == 0)
+        scene_cards(s, words, n);
     else if (strcmp(what, "weight") == 0 || strcmp(what, "team") == 0 || strcmp(what, "quota") == 0)
         scene_account(s, words);
     else

@@ -144,6 +144,26 @@ static const struct row {
     {"all cards of a node", "g1=8,16,2 g2=8,16,4", "a ann 50 1,0,1; b ann 50 1,0,all", "a>g1 b>g2"},
     {"four single cards beside one of four", "g1=8,16,4 g2=8,16,4",
      "a ann 50 1,0,1*4; b bob 50 1,0,4", "a>g1,g1,g1,g1 b>g2"},
+    // --- kinds of cards ---
+    {"a model", "g1=8,16,2 g2=8,16,2",
+     "cards g1 T4 16 T4 16; cards g2 A100-SXM 40 A100-SXM 40; a ann 50 1,0,1 %A100*", "a>g2"},
+    {"a model that is taken", "g1=8,16,2 g2=8,16,1",
+     "cards g1 T4 16 T4 16; cards g2 A100 40; a ann 50 1,0,1 %A100; b bob 50 1,0,1 %A100 | -a",
+     "a>g2 | b>g2"},
+    {"two kinds in one machine", "g1=8,16,4",
+     "cards g1 T4 16 A100 40 T4 16 A100 40; a ann 50 1,0,1 %A100; b ann 50 1,0,2 %A100; "
+     "c ann 50 1,0,2 %T4",
+     "a>g1 c>g1"},
+    {"the least memory", "g1=8,16,2 g2=8,16,2",
+     "cards g1 A100 40 A100 40; cards g2 A100 80 A100 80; a ann 50 1,0,2 %A100 %80", "a>g2"},
+    {"all cards of a kind", "g1=8,16,2 g2=8,16,2",
+     "cards g1 T4 16 A100 40; cards g2 A100 40 A100 40; a ann 50 1,0,all %A100", "a>g2"},
+    {"a model that no node has", "g1=8,16,2",
+     "cards g1 T4 16 T4 16; a ann 50 1,0,1 %H100; b ann 50 1,0,1", "b>g1"},
+    {"held only where the head's cards are", "g1=4,16,1 g2=4,16,1",
+     "cards g1 A100 40; cards g2 T4 16; a ann 50 1,0,1 %A100 | b ann 50 1,0,1 %A100 | +600; "
+     "c ann 50 1; d bob 50 1,0,1",
+     "a>g1 | - | d>g2 c>g2"},
     // --- labels ---
     {"a label", "n1=4 n2=4", "label n2 zone b; a ann 50 1 @zone:b", "a>n2"},
     {"a label that no node has", "n1=4", "a ann 50 1 @zone:b; b ann 50 1", "b>n1"},

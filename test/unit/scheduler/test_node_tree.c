@@ -69,7 +69,8 @@ START_TEST(test_first_after_changes)
             for (int step = 0; step < 2000; step++) {
                 struct plan_need need = random_need();
                 int64_t but = pick(3) ? -1 : (int64_t)pick((unsigned)n);
-                int64_t at = node_tree_first(t, &need, NULL, but);
+                struct plan_but list = {{but}, but >= 0};
+                int64_t at = node_tree_first(t, &need, NULL, &list);
                 ck_assert_int_eq(at, first_by_look(n, &need, but));
                 found += at >= 0;
                 for (unsigned k = pick(4); k > 0; k--) {
@@ -106,7 +107,7 @@ START_TEST(test_no_nodes)
         struct node_tree *t = node_tree_new(0);
         const struct plan_need need = {.runtimes = 3};
         ck_assert_int_eq(node_tree_build(t, keys, views), 0);
-        ck_assert_int_eq(node_tree_first(t, &need, NULL, -1), -1);
+        ck_assert_int_eq(node_tree_first(t, &need, NULL, &(struct plan_but){.n = 0}), -1);
         node_tree_free(t);
     }
 END_TEST
