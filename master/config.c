@@ -5,10 +5,12 @@
 #include "common/cleanup.h"
 #include "common/config.h"
 #include "common/log.h"
+#include "master/store/redis_address.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define CERT_MAX_MS INT64_C(315360000000) // ten years, as the CA's
 #define AT(member) offsetof(struct master_config, member)
@@ -31,6 +33,7 @@ static const struct config_field fields[] = {
     {"certificates.server", CONFIG_DURATION_MS, AT(server_cert_ms), "90d", 3000, CERT_MAX_MS,
      false},
     {"pid_file", CONFIG_STRING, AT(pid_file), NULL, 0, 0, false},
+    {"redis_url", CONFIG_STRING, AT(redis_url), NULL, 0, 0, false},
     {"redis_server", CONFIG_STRING, AT(redis_server), NULL, 0, 0, false},
     {"redis_pid_file", CONFIG_STRING, AT(redis_pid_file), NULL, 0, 0, false},
     {"redis_log", CONFIG_STRING, AT(redis_log), NULL, 0, 0, false},
@@ -86,6 +89,25 @@ static int check_tls(const struct master_config *c, struct err *e)
     return 0;
 }
 
+// A password is for the master's eyes: as ssh does with keys, a file that others may read is
+// refused.
+static int check_redis(const char *path, const struct master_config *c, struct err *e)
+{
+    struct redis_address a = {0};
+    struct stat st;
+    int r = c->redis_url ? redis_address_parse(c->redis_url, &a, e) : 0;
+    bool secret = a.password != NULL;
+    redis_address_free(&a);
+    if (r < 0)
+        return err_wrap(e, r, "redis_url");
+    if (secret && stat(path, &st) == 0 && st.st_mode & S_IRWXO)
+        return err_set(e, -EACCES,
+                       "%s holds the password of redis_url, but anybody may read it: "
+                       "chmod o-rwx %s",
+                       path, path);
+    return 0;
+}
+
 int master_config_load(const char *path, struct master_config *ret, struct err *e)
 {
     enum log_level level;
@@ -94,6 +116,8 @@ int master_config_load(const char *path, struct master_config *ret, struct err *
     if (r < 0)
         return r;
     r = check_tls(&c, e);
+    if (r == 0)
+        r = check_redis(path, &c, e);
     if (r < 0) {
         master_config_free(&c);
         return r;

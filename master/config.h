@@ -34,6 +34,7 @@ struct master_config {
     int64_t node_cert_ms, server_cert_ms; // life of the certificates that are made here
     char **names;                         // further names and addresses of the server certificate
     char *pid_file;
+    char *redis_url; // an external Redis; NULL = a child of our own, for which the next three are
     char *redis_server;
     char *redis_pid_file;
     char *redis_log;

@@ -217,8 +217,7 @@ static void on_logs_complete(const char *attempt_id, void *userdata)
 
 static void on_forget_logs(const char *attempt_id, void *userdata)
 {
-    struct master *m = userdata;
-    log_store_delete(m->api.logs, attempt_id);
+    log_store_delete(((struct master *)userdata)->api.logs, attempt_id);
 }
 
 // --- start ---
@@ -336,6 +335,7 @@ static int open_store(struct master *m, struct err *e)
 {
     const struct master_config *c = m->config;
     const struct store_options o = {.loop = m->loop,
+                                    .redis_url = c->redis_url,
                                     .data_dir = c->data_dir,
                                     .run_dir = c->run_dir,
                                     .log_path = c->redis_log,

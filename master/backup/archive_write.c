@@ -139,6 +139,11 @@ int archive_write(const struct master_config *c, const char *out, struct err *e)
 {
     struct writing w = {.config = c};
     struct err ignored;
+    if (c->redis_url)
+        return err_set(e, -EOPNOTSUPP,
+                       "the state is in an external Redis (redis_url): back that one up with its "
+                       "own tools, and %s/identity",
+                       c->data_dir);
     (void)umask(077);
     if (snprintf(w.stage, sizeof(w.stage), "%s/backup.XXXXXX", c->data_dir) >= PATH_MAX ||
         !mkdtemp(w.stage))

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// hiredis in the libuv loop. The adapter is our own because the packaged one drops poll errors: a
-// server that dies with unread data is then never noticed. An error on the descriptor is handed to
-// hiredis as "readable": it reads the error itself and runs its disconnect path. One timer watches
-// the oldest unanswered command (answers come in order); when it fires the context is freed, which
-// completes all pending commands with an unknown outcome.
+// A connection's life: resolve the name, connect, log in, wait until the server has loaded, up. One
+// timer watches the oldest unanswered command (answers come in order), before that the connecting;
+// when it fires the context is freed, which completes all pending commands with an unknown outcome.
 //
 // A context belongs to hiredis, which frees it after its connect callback (failure) or disconnect
 // callback; `ctx` is cleared right there. "Up" is later than "connected": a server that still loads
@@ -11,6 +9,7 @@
 #include "master/store/redis_conn.h"
 
 #include "common/backoff.h"
+#include "master/store/redis_link.h"
 
 #include <hiredis/async.h>
 #include <hiredis/hiredis.h>
@@ -32,123 +31,42 @@ enum conn_state {
     CONN_CLOSING
 };
 
+struct resolving { // a name being looked up; frees itself
+    uv_getaddrinfo_t request;
+    struct redis_conn *conn; // NULL = nobody waits for it any more
+};
+
 struct redis_conn {
     uv_loop_t *loop;
-    char *path;
+    struct redis_address address;
     uint64_t timeout_ms;
     void (*up)(void *userdata);
     void (*down)(const char *reason, void *userdata);
+    void (*failed)(const char *reason, bool refused, void *userdata);
     void *userdata;
 
     enum conn_state state;
     bool wanted; // between start and stop
     redisAsyncContext *ctx;
+    struct resolving *resolving;
+    unsigned tries; // the addresses of a name are tried in turn
+    bool refused;   // by what it answered to the greeting
     size_t pending;
     uv_timer_t retry;  // next try to connect, or to greet a server that loads
     uv_timer_t answer; // oldest pending command is overdue
     struct backoff backoff;
-    char reason[200];
+    char reason[400];
     int open_handles;
     void (*closed)(void *userdata);
     void *closed_userdata;
 };
 
-// --- the adapter: one uv_poll per context ---
-
-struct link {
-    uv_poll_t poll;
-    redisAsyncContext *ctx; // NULL once hiredis has let go
-    int events;
-};
-
-static void link_change(struct link *l, int events);
-
-static void on_poll(uv_poll_t *poll, int status, int events)
-{
-    struct link *l = poll->data;
-    if (status < 0) {
-        if (l->ctx)
-            redisAsyncHandleRead(l->ctx);
-        events = l->events;
-        l->events = 0; // libuv has stopped the handle
-        if (l->ctx)
-            link_change(l, events);
-        return;
-    }
-    if (l->ctx && (events & UV_READABLE))
-        redisAsyncHandleRead(l->ctx);
-    if (l->ctx && (events & UV_WRITABLE))
-        redisAsyncHandleWrite(l->ctx);
-}
-
-static void link_change(struct link *l, int events)
-{
-    if (events == l->events)
-        return;
-    l->events = events;
-    if (events)
-        (void)uv_poll_start(&l->poll, events, on_poll);
-    else
-        (void)uv_poll_stop(&l->poll);
-}
-
-static void add_read(void *data)
-{
-    link_change(data, ((struct link *)data)->events | UV_READABLE);
-}
-
-static void del_read(void *data)
-{
-    link_change(data, ((struct link *)data)->events & ~UV_READABLE);
-}
-
-static void add_write(void *data)
-{
-    link_change(data, ((struct link *)data)->events | UV_WRITABLE);
-}
-
-static void del_write(void *data)
-{
-    link_change(data, ((struct link *)data)->events & ~UV_WRITABLE);
-}
-
-static void on_link_closed(uv_handle_t *handle)
-{
-    free(handle->data);
-}
-
-static void link_cleanup(void *data)
-{
-    struct link *l = data;
-    l->ctx = NULL;
-    uv_close((uv_handle_t *)&l->poll, on_link_closed);
-}
-
-static int link_attach(redisAsyncContext *ctx, uv_loop_t *loop)
-{
-    struct link *l = calloc(1, sizeof(*l));
-    if (!l)
-        return -ENOMEM;
-    int r = uv_poll_init(loop, &l->poll, ctx->c.fd);
-    if (r < 0) {
-        free(l);
-        return r;
-    }
-    l->poll.data = l;
-    l->ctx = ctx;
-    ctx->ev.data = l;
-    ctx->ev.addRead = add_read;
-    ctx->ev.delRead = del_read;
-    ctx->ev.addWrite = add_write;
-    ctx->ev.delWrite = del_write;
-    ctx->ev.cleanup = link_cleanup;
-    return 0;
-}
-
 // --- connecting ---
 
 static void on_retry(uv_timer_t *timer);
+static void log_in(struct redis_conn *c);
 static void greet(struct redis_conn *c);
+static void on_overdue(uv_timer_t *timer);
 
 static void set_reason(struct redis_conn *c, const char *text)
 {
@@ -170,8 +88,12 @@ static void gone(struct redis_conn *c)
         c->state = CONN_WAITING;
         (void)uv_timer_start(&c->retry, on_retry, backoff_fail(&c->backoff), 0);
     }
+    bool refused = c->refused;
+    c->refused = false;
     if (was_up)
         c->down(c->reason, c->userdata);
+    else if (c->wanted && c->failed)
+        c->failed(c->reason, refused, c->userdata);
 }
 
 static void drop_context(struct redis_conn *c)
@@ -198,7 +120,9 @@ static void on_connect(const redisAsyncContext *ctx, int status)
         gone(c);
         return;
     }
+    (void)uv_timer_stop(&c->answer);
     c->state = CONN_GREETING;
+    log_in(c);
     greet(c);
 }
 
@@ -212,28 +136,92 @@ static void on_disconnect(const redisAsyncContext *ctx, int status)
     gone(c);
 }
 
-static int open_context(struct redis_conn *c)
+// `ip` NULL = by the path.
+static int open_context(struct redis_conn *c, const char *ip)
 {
-    redisAsyncContext *ctx = redisAsyncConnectUnix(c->path);
+    redisAsyncContext *ctx =
+        ip ? redisAsyncConnect(ip, c->address.port) : redisAsyncConnectUnix(c->address.path);
     if (!ctx)
         return -ENOMEM;
-    int r = ctx->err ? -ECONNREFUSED : link_attach(ctx, c->loop);
+    int r = ctx->err ? -ECONNREFUSED : redis_link_attach(ctx, c->loop);
     if (r < 0) {
         set_reason(c, ctx->err ? ctx->errstr : strerror(-r));
         redisAsyncFree(ctx);
         return r;
     }
+    if (ip)
+        (void)redisEnableKeepAlive(&ctx->c); // a peer that is gone is noticed when idle too
     ctx->data = c;
     c->ctx = ctx;
+    (void)uv_timer_start(&c->answer, on_overdue, c->timeout_ms, 0);
     (void)redisAsyncSetDisconnectCallback(ctx, on_disconnect);
     (void)redisAsyncSetConnectCallback(ctx, on_connect); // arms the descriptor
     return 0;
 }
 
+static int connect_resolved(struct redis_conn *c, const struct addrinfo *found)
+{
+    char ip[INET6_ADDRSTRLEN];
+    unsigned n = 0;
+    for (const struct addrinfo *a = found; a; a = a->ai_next)
+        n++;
+    for (unsigned skip = c->tries++ % n; skip > 0; skip--)
+        found = found->ai_next;
+    int r = uv_ip_name(found->ai_addr, ip, sizeof(ip));
+    if (r < 0) {
+        set_reason(c, uv_strerror(r));
+        return r;
+    }
+    return open_context(c, ip);
+}
+
+static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+{
+    struct resolving *x = request->data;
+    struct redis_conn *c = x->conn;
+    free(x);
+    if (c) {
+        c->resolving = NULL;
+        if (status < 0) {
+            (void)snprintf(c->reason, sizeof(c->reason), "%.100s: %s", c->address.host,
+                           uv_strerror(status));
+            gone(c);
+        } else if (connect_resolved(c, found) < 0) {
+            gone(c);
+        }
+    }
+    uv_freeaddrinfo(found);
+}
+
+static int resolve(struct redis_conn *c)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    struct resolving *x = calloc(1, sizeof(*x));
+    if (!x)
+        return -ENOMEM;
+    x->conn = c;
+    x->request.data = x;
+    int r = uv_getaddrinfo(c->loop, &x->request, on_resolved, c->address.host, NULL, &hints);
+    if (r < 0) {
+        set_reason(c, uv_strerror(r));
+        free(x);
+        return r;
+    }
+    c->resolving = x;
+    return 0;
+}
+
+static void forget_resolving(struct redis_conn *c)
+{
+    if (c->resolving)
+        c->resolving->conn = NULL;
+    c->resolving = NULL;
+}
+
 static void try_now(struct redis_conn *c)
 {
     c->state = CONN_CONNECTING;
-    if (open_context(c) < 0)
+    if ((c->address.path ? open_context(c, NULL) : resolve(c)) < 0)
         gone(c);
 }
 
@@ -261,6 +249,7 @@ void redis_conn_stop(struct redis_conn *c)
         return;
     c->wanted = false;
     (void)uv_timer_stop(&c->retry);
+    forget_resolving(c);
     if (!c->ctx)
         c->state = CONN_STOPPED;
     redis_conn_drop(c, "server ended");
@@ -301,7 +290,8 @@ static void on_overdue(uv_timer_t *timer)
 {
     struct redis_conn *c = timer->data;
     char text[100];
-    (void)snprintf(text, sizeof(text), "no answer within %llu ms",
+    (void)snprintf(text, sizeof(text), "no %s within %llu ms",
+                   c->state == CONN_CONNECTING ? "connection" : "answer",
                    (unsigned long long)c->timeout_ms);
     redis_conn_drop(c, text);
 }
@@ -361,7 +351,13 @@ int redis_conn_call(struct redis_conn *c, redis_reply_fn *fn, void *userdata, ..
     return redis_conn_command(c, argc, argv, lengths, fn, userdata);
 }
 
-// --- greeting: a server that loads accepts connections and refuses commands ---
+// --- greeting: who we are, and a server that loads accepts connections and refuses commands ---
+
+static void refuse(struct redis_conn *c, const struct redisReply *reply)
+{
+    c->refused = true;
+    redis_conn_drop(c, reply_text(reply, NULL));
+}
 
 static void on_pong(const struct redisReply *reply, void *userdata)
 {
@@ -375,16 +371,42 @@ static void on_pong(const struct redisReply *reply, void *userdata)
         set_reason(c, reply_text(reply, NULL));
         (void)uv_timer_start(&c->retry, on_retry, backoff_fail(&c->backoff), 0);
     } else {
-        redis_conn_drop(c, reply_text(reply, NULL));
+        refuse(c, reply);
     }
+}
+
+static void on_login(const struct redisReply *reply, void *userdata)
+{
+    struct redis_conn *c = userdata;
+    if (reply && c->state == CONN_GREETING && reply_kind(reply) == REPLY_ERROR)
+        refuse(c, reply);
+}
+
+static int send_texts(struct redis_conn *c, int argc, const char **argv, redis_reply_fn *fn)
+{
+    size_t lengths[3];
+    for (int i = 0; i < argc; i++)
+        lengths[i] = strlen(argv[i]);
+    return send_command(c, argc, argv, lengths, fn, c);
+}
+
+// What can't be sent for want of memory is refused by the server at the next command.
+static void log_in(struct redis_conn *c)
+{
+    const struct redis_address *a = &c->address;
+    const char *auth[] = {"AUTH", a->user ? a->user : a->password, a->password};
+    const char *database[] = {"SELECT", a->database};
+    if (a->password)
+        (void)!send_texts(c, a->user ? 3 : 2, auth, on_login);
+    if (a->database[0])
+        (void)!send_texts(c, 2, database, on_login);
 }
 
 static void greet(struct redis_conn *c)
 {
-    static const char *argv[] = {"PING"};
-    static const size_t lengths[] = {4};
+    const char *argv[] = {"PING"};
     // Not dropped here: hiredis's connect callback, where we may be, mustn't free its context.
-    if (send_command(c, 1, argv, lengths, on_pong, c) < 0)
+    if (send_texts(c, 1, argv, on_pong) < 0)
         (void)uv_timer_start(&c->retry, on_retry, backoff_fail(&c->backoff), 0);
 }
 
@@ -392,10 +414,11 @@ static void greet(struct redis_conn *c)
 
 int redis_conn_new(const struct redis_conn_options *o, struct redis_conn **ret, struct err *e)
 {
-    if (strlen(o->path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
-        return err_set(e, -ENAMETOOLONG, "%s: longer than a socket's path may be", o->path);
+    const char *path = o->address.path;
+    if (path && strlen(path) >= sizeof(((struct sockaddr_un *)NULL)->sun_path))
+        return err_set(e, -ENAMETOOLONG, "%s: longer than a socket's path may be", path);
     struct redis_conn *c = calloc(1, sizeof(*c));
-    if (!c || !(c->path = strdup(o->path))) {
+    if (!c || redis_address_copy(&o->address, &c->address) < 0) {
         free(c);
         return err_set(e, -ENOMEM, "out of memory");
     }
@@ -403,6 +426,7 @@ int redis_conn_new(const struct redis_conn_options *o, struct redis_conn **ret, 
     c->timeout_ms = o->timeout_ms ? o->timeout_ms : DEFAULT_TIMEOUT_MS;
     c->up = o->up;
     c->down = o->down;
+    c->failed = o->failed;
     c->userdata = o->userdata;
     set_reason(c, "not connected yet");
     backoff_init(&c->backoff, 4, 250);
@@ -420,7 +444,7 @@ static void on_handle_closed(uv_handle_t *handle)
         return;
     if (c->closed)
         c->closed(c->closed_userdata);
-    free(c->path);
+    redis_address_free(&c->address);
     free(c);
 }
 
@@ -431,70 +455,9 @@ void redis_conn_close(struct redis_conn *c, void (*closed)(void *userdata), void
     c->wanted = false;
     c->state = CONN_CLOSING;
     set_reason(c, "closed");
+    forget_resolving(c);
     drop_context(c);
     c->open_handles = 2;
     uv_close((uv_handle_t *)&c->retry, on_handle_closed);
     uv_close((uv_handle_t *)&c->answer, on_handle_closed);
-}
-
-// --- replies ---
-
-enum reply_kind reply_kind(const struct redisReply *r)
-{
-    switch (r->type) {
-    case REDIS_REPLY_INTEGER:
-        return REPLY_INTEGER;
-    case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS:
-        return REPLY_TEXT;
-    case REDIS_REPLY_ERROR:
-        return REPLY_ERROR;
-    case REDIS_REPLY_ARRAY:
-        return REPLY_LIST;
-    default:
-        return REPLY_NIL;
-    }
-}
-
-const char *reply_text(const struct redisReply *r, size_t *ret_len)
-{
-    enum reply_kind kind = reply_kind(r);
-    const bool has = kind == REPLY_TEXT || kind == REPLY_ERROR;
-    if (ret_len)
-        *ret_len = has ? (size_t)r->len : 0;
-    return has ? r->str : "";
-}
-
-int reply_integer(const struct redisReply *r, int64_t *ret)
-{
-    if (reply_kind(r) == REPLY_INTEGER) {
-        *ret = r->integer;
-        return 0;
-    }
-    char *end;
-    const char *text = reply_text(r, NULL);
-    errno = 0;
-    int64_t value = strtoll(text, &end, 10);
-    if (reply_kind(r) != REPLY_TEXT || errno || end == text || *end)
-        return -EPROTO;
-    *ret = value;
-    return 0;
-}
-
-size_t reply_count(const struct redisReply *r)
-{
-    return reply_kind(r) == REPLY_LIST ? (size_t)r->elements : 0;
-}
-
-const struct redisReply *reply_item(const struct redisReply *r, size_t i)
-{
-    return i < reply_count(r) ? r->element[i] : NULL;
-}
-
-bool reply_is_error(const struct redisReply *r, const char *code)
-{
-    size_t len = strlen(code);
-    const char *text = reply_text(r, NULL);
-    return reply_kind(r) == REPLY_ERROR && strncmp(text, code, len) == 0 &&
-           (text[len] == ' ' || !text[len]);
 }

@@ -1,27 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// One connection to a Redis on a unix socket, in the libuv loop: connects until it is told to stop,
-// notices a stalled server, and calls every command's callback exactly once.
+// One connection to a Redis, in the libuv loop: connects until it is told to stop, notices a
+// stalled server, and calls every command's callback exactly once.
 #pragma once
 
 #include "common/err.h"
+#include "master/store/redis_address.h"
+#include "master/store/redis_reply.h"
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uv.h>
 
 struct redis_conn;
-struct redisReply; // read through the functions below only
 
 struct redis_conn_options {
     uv_loop_t *loop;
-    const char *path;    // of the socket
-    uint64_t timeout_ms; // an answer that takes longer ends the connection; 0 = 5000
+    struct redis_address address; // borrowed
+    uint64_t timeout_ms;          // connecting, or an answer, that takes longer ends it; 0 = 5000
     // The server answers, and has finished loading: commands may be sent from here on.
     void (*up)(void *userdata);
     // The connection of the last up() is gone; it is tried again by itself. Every command has had
     // its callback, or (when the connection was dropped from inside one) has it before control is
     // back in the loop.
     void (*down)(const char *reason, void *userdata);
+    // A try to get up failed, and the next follows by itself. `refused`: by the server's own word
+    // (a wrong password), which the next try won't change. NULL = nobody cares.
+    void (*failed)(const char *reason, bool refused, void *userdata);
     void *userdata;
 };
 
@@ -58,18 +62,3 @@ int redis_conn_call(struct redis_conn *c, redis_reply_fn *fn, void *userdata, ..
 // Callbacks of pending commands come with NULL; no up/down any more; `closed` (NULL allowed) comes
 // from the loop.
 void redis_conn_close(struct redis_conn *c, void (*closed)(void *userdata), void *userdata);
-
-// --- replies ---
-
-enum reply_kind { REPLY_NIL, REPLY_INTEGER, REPLY_TEXT, REPLY_ERROR, REPLY_LIST };
-enum reply_kind reply_kind(const struct redisReply *r);
-// The bytes of a text or error (NUL-terminated, may hold NULs), "" for the other kinds.
-const char *reply_text(const struct redisReply *r, size_t *ret_len);
-// An integer, or a text that is a whole decimal number. -EPROTO.
-int reply_integer(const struct redisReply *r, int64_t *ret) WARN_UNUSED;
-// Items of a list, 0 for the other kinds.
-size_t reply_count(const struct redisReply *r);
-// NULL when there is none.
-const struct redisReply *reply_item(const struct redisReply *r, size_t i);
-// Whether it is an error whose first word is `code` ("LOADING").
-bool reply_is_error(const struct redisReply *r, const char *code);

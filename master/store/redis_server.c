@@ -222,18 +222,21 @@ static void spawn_child(struct redis_server *s)
 
 pid_t redis_server_pid(const struct redis_server *s)
 {
-    return s->child ? s->child->pid : 0;
+    return s && s->child ? s->child->pid : 0;
 }
 
 void redis_server_loaded(struct redis_server *s)
 {
+    if (!s)
+        return;
     s->loaded = true;
     s->load_failures = 0;
 }
 
 void redis_server_settled(struct redis_server *s)
 {
-    (void)backoff_reset(&s->backoff);
+    if (s)
+        (void)backoff_reset(&s->backoff);
 }
 
 // --- life ---

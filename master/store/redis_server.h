@@ -33,6 +33,7 @@ struct redis_server_options {
 // server. Strings are copied.
 int redis_server_new(const struct redis_server_options *o, struct redis_server **ret,
                      struct err *e) WARN_UNUSED;
+// The next three take NULL as well: no server of our own.
 pid_t redis_server_pid(const struct redis_server *s); // 0 = not running
 // The child has loaded its files.
 void redis_server_loaded(struct redis_server *s);

@@ -14,6 +14,8 @@ struct store;
 
 struct store_options {
     uv_loop_t *loop;
+    const char *redis_url;   // an external Redis (redis_address.h); NULL = a child of our own, for
+                             // which the next five are
     const char *data_dir;    // DIR/redis/ holds the AOF; locked against a second master
     const char *run_dir;     // the child's unix socket: RUN/redis.sock
     const char *log_path;    // the child's log file, NULL = inherit stderr
@@ -36,7 +38,7 @@ struct store_options {
 };
 
 // Starts Redis (or waits for an old one on the socket to go), connects, verifies
-// appendonly/fsync/noeviction, takes the epoch, loads.
+// appendonly/fsync/noeviction, takes the epoch, loads. -EINVAL: a URL that is none.
 int store_open(const struct store_options *o, struct store **ret, struct err *e) WARN_UNUSED;
 bool store_ok(const struct store *s, const char **ret_reason);
 int64_t store_epoch(const struct store *s);
@@ -60,8 +62,8 @@ struct store_batch {
 };
 
 // One batch at a time (assert). Takes the ops' texts and the array. `done` is called exactly once
-// with 0 when durable, -ECANCELED on close. Any refusal by Redis other than "busy, retry" is fatal:
-// lost().
+// with 0 when durable and the server's settings were right after it, -ECANCELED on close. A refusal
+// by Redis that may pass (proto/REDIS.md) is tried again, any other is fatal: lost().
 void store_apply(struct store *s, struct store_batch *batch,
                  void (*done)(int result, void *userdata), void *userdata);
 

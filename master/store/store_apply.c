@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The batch in flight: piece by piece, each with its own commit number, the next one only when the
 // last is durable. A piece whose outcome is unknown is sent again with the same number; the script
-// answers DUP when it had been applied.
+// answers DUP when it had been applied. Right behind each piece the server's settings are asked
+// for: what was written under wrong ones is not acknowledged.
 #include "master/store/store_internal.h"
 
 #include "common/cleanup.h"
@@ -30,6 +31,9 @@ static void piece_durable(struct store *s)
 {
     s->commit++;
     s->trouble = false;
+    store_healthy(s);
+    if (s->phase != STORE_RUNNING || !s->usable)
+        return; // health() closed the store
     redis_server_settled(s->server);
     redis_conn_settled(s->conn);
     s->piece_start = s->piece_end;
@@ -68,9 +72,15 @@ static void on_applied(const struct redisReply *reply, void *userdata)
         return; // outcome unknown: sent again when the store can be reached
     const char *text = reply_text(reply, NULL);
     if (reply_kind(reply) == REPLY_TEXT && (strcmp(text, "OK") == 0 || strcmp(text, "DUP") == 0))
-        piece_durable(s);
+        s->piece_applied = true;
     else
         refused(s, reply);
+}
+
+void store_confirmed(struct store *s)
+{
+    if (s->usable && s->batch_done && s->piece_applied && s->phase == STORE_RUNNING)
+        piece_durable(s);
 }
 
 static int send_piece(struct store *s)
@@ -89,7 +99,9 @@ static int send_piece(struct store *s)
     batch_args_number(a, s->epoch);
     batch_args_number(a, s->commit + 1);
     batch_args_ops(a, s->prefix, &s->batch, s->piece_start, s->piece_end);
-    return redis_conn_command(s->conn, (int)a->count, a->argv, a->lengths, on_applied, s);
+    s->piece_applied = false;
+    r = redis_conn_command(s->conn, (int)a->count, a->argv, a->lengths, on_applied, s);
+    return r < 0 ? r : store_ask_settings(s, true);
 }
 
 void store_send_batch(struct store *s)

@@ -22,7 +22,9 @@ static void set_reason(struct store *s, const char *text)
 
 bool store_is_busy(const struct redisReply *reply)
 {
-    static const char *const codes[] = {"LOADING", "BUSY", "MISCONF", "OOM"};
+    static const char *const codes[] = {"LOADING",  "BUSY",       "MISCONF",     "OOM",
+                                        "READONLY", "MASTERDOWN", "CLUSTERDOWN", "NOAUTH",
+                                        "NOPERM",   "NOREPLICAS"};
     for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
         if (reply_is_error(reply, codes[i]))
             return true;
@@ -36,7 +38,7 @@ void store_fail(struct store *s, int error, const char *reason)
     if (before != STORE_STARTING && before != STORE_RUNNING)
         return;
     s->phase = STORE_FAILED;
-    s->usable = false;
+    s->usable = s->ok = false;
     set_reason(s, reason);
     (void)err_set(&e, error, "%s", reason);
     redis_conn_stop(s->conn);
@@ -46,16 +48,35 @@ void store_fail(struct store *s, int error, const char *reason)
         s->options.lost(s->reason, s->options.userdata);
 }
 
+void store_unsafe(struct store *s, int error, const char *reason)
+{
+    if (s->phase == STORE_STARTING)
+        store_fail(s, error, reason);
+    else
+        redis_conn_drop(s->conn, reason);
+}
+
 // --- up ---
 
-// The phase is looked at after each step: any callback may have closed the store.
+void store_healthy(struct store *s)
+{
+    if (s->ok)
+        return;
+    s->ok = true;
+    set_reason(s, "");
+    s->options.health(true, NULL, s->options.userdata);
+}
+
+// The phase is looked at after each step: any callback may have closed the store. A batch that
+// waits is the proof that changes are taken; without one nothing speaks against it.
 static void become_usable(struct store *s)
 {
     s->usable = true;
-    set_reason(s, "");
     store_send_batch(s);
     if (s->phase == STORE_RUNNING)
         store_send_reads(s);
+    if (s->phase == STORE_RUNNING && s->usable && !s->batch_done)
+        store_healthy(s);
 }
 
 void store_loaded(struct store *s)
@@ -64,6 +85,8 @@ void store_loaded(struct store *s)
         return;
     loader_free(TAKE_PTR(s->loader));
     s->phase = STORE_RUNNING;
+    s->ok = true;
+    set_reason(s, "");
     become_usable(s);
     s->options.ready(0, NULL, s->options.userdata);
 }
@@ -75,11 +98,8 @@ void store_set_up(struct store *s)
             redis_conn_drop(s->conn, "loading: out of memory");
         return;
     }
-    if (s->phase != STORE_RUNNING)
-        return;
-    become_usable(s);
-    if (s->phase == STORE_RUNNING && s->usable)
-        s->options.health(true, NULL, s->options.userdata);
+    if (s->phase == STORE_RUNNING)
+        become_usable(s);
 }
 
 static void on_up(void *userdata)
@@ -96,13 +116,28 @@ static void on_up(void *userdata)
 static void on_down(const char *reason, void *userdata)
 {
     struct store *s = userdata;
-    bool was = s->usable;
-    s->usable = false;
+    bool was = s->ok;
+    s->usable = s->ok = false;
     if (s->phase != STORE_STARTING && s->phase != STORE_RUNNING)
         return;
     set_reason(s, reason);
     if (s->phase == STORE_RUNNING && was)
         s->options.health(false, s->reason, s->options.userdata);
+}
+
+// A child that is not there yet is no news: its supervisor tells why.
+static void on_failed(const char *reason, bool refused, void *userdata)
+{
+    struct store *s = userdata;
+    char text[300];
+    if (!s->external || (s->phase != STORE_STARTING && s->phase != STORE_RUNNING))
+        return;
+    (void)snprintf(text, sizeof(text), "%s%s: %s", s->name, refused ? " refuses us" : "", reason);
+    if (strcmp(text, s->reason) != 0)
+        log_warn("store", "%s; tried again", text);
+    set_reason(s, text);
+    if (refused && s->phase == STORE_STARTING)
+        store_fail(s, -EACCES, text);
 }
 
 static void on_server_started(void *userdata)
@@ -136,7 +171,7 @@ static void on_server_failed(int error, const struct err *e, void *userdata)
 
 bool store_ok(const struct store *s, const char **ret_reason)
 {
-    bool ok = s->phase == STORE_RUNNING && s->usable;
+    bool ok = s->phase == STORE_RUNNING && s->ok;
     *ret_reason = ok ? "" : s->reason[0] ? s->reason : redis_conn_reason(s->conn);
     return ok;
 }
@@ -179,14 +214,16 @@ static int make_names(struct store *s, const char *cluster_id, struct err *e)
     return s->meta_key ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
 
-static int open_conn(struct store *s, const char *socket, struct err *e)
+static int open_conn(struct store *s, const struct redis_address *address, struct err *e)
 {
     const struct redis_conn_options o = {.loop = s->options.loop,
-                                         .path = socket,
+                                         .address = *address,
                                          .timeout_ms = s->options.command_timeout_ms,
                                          .up = on_up,
                                          .down = on_down,
+                                         .failed = on_failed,
                                          .userdata = s};
+    (void)redis_address_show(address, s->name, sizeof(s->name));
     return redis_conn_new(&o, &s->conn, e);
 }
 
@@ -205,12 +242,23 @@ static int open_server(struct store *s, const char *dir, const char *socket, str
     return redis_server_new(&o, &s->server, e);
 }
 
-static int open_all(struct store *s, struct err *e)
+static int open_external(struct store *s, struct err *e)
+{
+    struct redis_address address;
+    int r = redis_address_parse(s->options.redis_url, &address, e);
+    if (r < 0)
+        return err_wrap(e, r, "redis_url");
+    r = open_conn(s, &address, e);
+    redis_address_free(&address);
+    if (r == 0)
+        redis_conn_start(s->conn);
+    return r;
+}
+
+static int open_own(struct store *s, struct err *e)
 {
     cleanup_free char *run = NULL, *socket = NULL, *dir = NULL;
-    int r = make_names(s, s->options.cluster_id, e);
-    if (r == 0)
-        r = make_dirs(s->options.run_dir, 0755, e);
+    int r = make_dirs(s->options.run_dir, 0755, e);
     if (r < 0)
         return r;
     run = realpath(s->options.run_dir, NULL);
@@ -222,7 +270,7 @@ static int open_all(struct store *s, struct err *e)
         dir = NULL;
     if (!socket || !dir)
         return err_set(e, -ENOMEM, "out of memory");
-    r = open_conn(s, socket, e);
+    r = open_conn(s, &(const struct redis_address){.path = socket}, e);
     if (r < 0)
         return r;
     r = open_server(s, dir, socket, e);
@@ -238,12 +286,15 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
         return err_set(e, -ENOMEM, "out of memory");
     s->options = *o;
     s->phase = STORE_STARTING;
-    int r = open_all(s, e);
+    s->external = o->redis_url != NULL;
+    set_reason(s, "starting");
+    int r = make_names(s, o->cluster_id, e);
+    if (r == 0)
+        r = s->external ? open_external(s, e) : open_own(s, e);
     if (r < 0) {
         store_free(s);
         return r;
     }
-    set_reason(s, "starting");
     *ret = s;
     return 0;
 }
@@ -259,10 +310,16 @@ static void on_conn_closed(void *userdata)
     store_free(s);
 }
 
-static void on_server_closed(void *userdata)
+static void on_rivals_closed(void *userdata)
 {
     struct store *s = userdata;
     redis_conn_close(s->conn, on_conn_closed, s);
+}
+
+static void on_server_closed(void *userdata)
+{
+    struct store *s = userdata;
+    rivals_close(TAKE_PTR(s->rivals), on_rivals_closed, s);
 }
 
 static void on_shutdown(const struct redisReply *reply, void *userdata)
@@ -276,10 +333,14 @@ void store_close(struct store *s, void (*closed)(void *userdata), void *userdata
 {
     assert(s->phase != STORE_CLOSING);
     s->phase = STORE_CLOSING;
-    s->usable = false;
+    s->usable = s->ok = false;
     set_reason(s, "closing");
     s->closed = closed;
     s->closed_userdata = userdata;
+    if (s->external) {
+        on_server_closed(s);
+        return;
+    }
     // Redis looks at signals hz times a second: the command makes it end at once, the signal makes
     // sure.
     (void)!redis_conn_call(s->conn, on_shutdown, s, "SHUTDOWN", "NOSAVE", (const char *)NULL);

@@ -15,24 +15,27 @@ static const struct wanted {
 } settings[] = {
     {"appendonly", "yes", "what is acknowledged would not be on disk"},
     {"appendfsync", "always", "what is acknowledged would not be on disk"},
+    {"no-appendfsync-on-rewrite", "no", "what is acknowledged would not be on disk for a while"},
     {"maxmemory-policy", "noeviction", "records would be thrown away"},
 };
 
 static void begin_ownership(struct store *s);
 
-// A refusal: of a busy server, which is asked again on another connection, or one that no retry
-// mends.
-static void refuse(struct store *s, const struct redisReply *reply, const char *what)
+void store_refused(struct store *s, const struct redisReply *reply, const char *what)
 {
     char text[300];
-    if (store_is_busy(reply)) {
-        redis_conn_drop(s->conn, reply_text(reply, NULL));
-        return;
-    }
     bool error = reply_kind(reply) == REPLY_ERROR;
-    (void)snprintf(text, sizeof(text), "%s: %s", what,
-                   error ? reply_text(reply, NULL) : "unexpected answer of Redis");
-    store_fail(s, -EPROTO, text);
+    bool denied = reply_is_error(reply, "NOPERM") || reply_is_error(reply, "NOAUTH") ||
+                  strncmp(reply_text(reply, NULL), "ERR unknown command", 19) == 0;
+    (void)snprintf(text, sizeof(text), "%s: %s: %s%s", s->name, what,
+                   error ? reply_text(reply, NULL) : "unexpected answer of Redis",
+                   denied ? ": meadow's user there needs this command (ACL SETUSER)" : "");
+    if (denied)
+        store_unsafe(s, -EACCES, text);
+    else if (store_is_busy(reply))
+        redis_conn_drop(s->conn, text);
+    else
+        store_fail(s, -EPROTO, text);
 }
 
 static void on_setting(const struct redisReply *reply, void *userdata)
@@ -40,29 +43,52 @@ static void on_setting(const struct redisReply *reply, void *userdata)
     const struct setup_check *check = userdata;
     struct store *s = check->store;
     const struct wanted *w = &settings[check->what];
-    char text[200];
+    char text[400];
     if (!reply || !redis_conn_is_up(s->conn))
         return;
     const struct redisReply *value = reply_item(reply, 1);
     if (!value) {
-        refuse(s, reply, w->name);
+        (void)snprintf(text, sizeof(text), "CONFIG GET %s", w->name);
+        store_refused(s, reply, text);
     } else if (strcmp(reply_text(value, NULL), w->value) != 0) {
-        (void)snprintf(text, sizeof(text), "Redis has %s %s, but it must be %s: %s", w->name,
-                       reply_text(value, NULL), w->value, w->why);
-        store_fail(s, -EINVAL, text);
+        (void)snprintf(text, sizeof(text),
+                       "%s has %s %.40s, but it must be %s, or %s: CONFIG SET %s %s there, and put "
+                       "it into its redis.conf",
+                       s->name, w->name, reply_text(value, NULL), w->value, w->why, w->name,
+                       w->value);
+        store_unsafe(s, -EINVAL, text);
+    } else if (check->of_batch && check->what == (int)ARRAY_SIZE(settings) - 1) {
+        store_confirmed(s);
     }
+}
+
+int store_ask_settings(struct store *s, bool of_batch)
+{
+    int r = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(settings) && r == 0; i++) {
+        s->checks[of_batch][i] = (struct setup_check){s, (int)i, of_batch};
+        r = redis_conn_call(s->conn, on_setting, &s->checks[of_batch][i], "CONFIG", "GET",
+                            settings[i].name, (const char *)NULL);
+    }
+    return r;
 }
 
 static void on_role(const struct redisReply *reply, void *userdata)
 {
     struct store *s = userdata;
+    char text[300];
     if (!reply || !redis_conn_is_up(s->conn))
         return;
     const struct redisReply *role = reply_item(reply, 0);
     if (!role)
-        refuse(s, reply, "ROLE");
-    else if (strcmp(reply_text(role, NULL), "master") != 0)
-        store_fail(s, -EINVAL, "Redis is a replica of another server: it can't be written to");
+        store_refused(s, reply, "ROLE");
+    else if (strcmp(reply_text(role, NULL), "master") != 0) {
+        (void)snprintf(text, sizeof(text),
+                       "%s is a replica of another server, which can't be written to: give "
+                       "redis_url of the primary, or make it one (REPLICAOF NO ONE)",
+                       s->name);
+        store_unsafe(s, -EINVAL, text);
+    }
 }
 
 bool store_keep_script(struct store *s, const struct redisReply *reply)
@@ -70,7 +96,7 @@ bool store_keep_script(struct store *s, const struct redisReply *reply)
     size_t len;
     const char *sha = reply_text(reply, &len);
     if (reply_kind(reply) != REPLY_TEXT || len >= sizeof(s->script_sha)) {
-        refuse(s, reply, "SCRIPT LOAD");
+        store_refused(s, reply, "SCRIPT LOAD");
         return false;
     }
     memcpy(s->script_sha, sha, len + 1);
@@ -86,18 +112,33 @@ int store_load_script(struct store *s, redis_reply_fn *fn)
 static void on_script(const struct redisReply *reply, void *userdata)
 {
     struct store *s = userdata;
-    if (reply && redis_conn_is_up(s->conn) && store_keep_script(s, reply))
+    if (!reply || !redis_conn_is_up(s->conn) || !store_keep_script(s, reply))
+        return;
+    if (s->external && !s->epoch)
+        store_find_rivals(s);
+    else
         begin_ownership(s);
+}
+
+void store_alone(struct store *s)
+{
+    begin_ownership(s);
+}
+
+static void on_named(const struct redisReply *reply, void *userdata)
+{
+    struct store *s = userdata;
+    if (reply && redis_conn_is_up(s->conn) && reply_kind(reply) == REPLY_ERROR)
+        store_refused(s, reply, "CLIENT SETNAME");
 }
 
 void store_setup(struct store *s)
 {
-    int r = 0;
-    for (size_t i = 0; i < ARRAY_SIZE(settings) && r == 0; i++) {
-        s->checks[i] = (struct setup_check){s, (int)i};
-        r = redis_conn_call(s->conn, on_setting, &s->checks[i], "CONFIG", "GET", settings[i].name,
-                            (const char *)NULL);
-    }
+    int r = s->external ? redis_conn_call(s->conn, on_named, s, "CLIENT", "SETNAME", s->prefix,
+                                          (const char *)NULL)
+                        : 0;
+    if (r == 0)
+        r = store_ask_settings(s, false);
     if (r == 0)
         r = redis_conn_call(s->conn, on_role, s, "ROLE", (const char *)NULL);
     if (r == 0)
@@ -117,7 +158,7 @@ static void on_taken(const struct redisReply *reply, void *userdata)
         return; // taken once more on the next connection: numbers may be skipped
     int64_t e = 0, c = 0;
     if (!epoch || !commit || reply_integer(epoch, &e) < 0 || reply_integer(commit, &c) < 0) {
-        refuse(s, reply, "taking the store");
+        store_refused(s, reply, "taking the store");
         return;
     }
     s->epoch = e;
@@ -133,7 +174,7 @@ static void on_owner(const struct redisReply *reply, void *userdata)
     if (!reply || !redis_conn_is_up(s->conn))
         return;
     if (reply_count(reply) != 2) {
-        refuse(s, reply, "reading the owner");
+        store_refused(s, reply, "reading the owner");
         return;
     }
     // Absent fields stay 0: the data were lost or put back to an old state.

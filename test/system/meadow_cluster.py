@@ -84,6 +84,22 @@ class Cluster:
             os.close(fd)
         return pid
 
+    def start_master(self, more="", ready=True):
+        """By a configuration of the test's own (`up` writes its own), with `more` in it. Returns the process, once it is ready."""
+        config = self.dir.parent / "master.yml"
+        config.write_text((self.dir / "master.yml").read_text() + more)
+        config.chmod(0o600)
+        notify = self.dir.parent / "n"
+        notify.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told, open(self.dir / "log" / "master.log", "ab") as log:
+            told.bind(str(notify))
+            told.settimeout(30 * PATIENCE)
+            process = subprocess.Popen([BIN / "meadow-master", "--config", config], stdout=log, stderr=log,
+                                       env={**os.environ, "NOTIFY_SOCKET": str(notify)})
+            while ready and b"READY=1" not in told.recv(4096):
+                pass
+        return process
+
     # --- the command ---
     def cli(self, *args, verb=None, check=True, timeout=60, stdin=None, text=True, env=None):
         full = [*self.prefix, str(BIN / "meadow"), *([verb] if verb else []), *map(str, args)]
@@ -130,6 +146,15 @@ class Cluster:
         a = self.api("POST", "/v1/jobs", spec, **kw)
         assert a.status == 201, a
         return a.json["id"]
+
+    def submit_again(self, spec, seconds=60):
+        """Asks until it is accepted, while the answer is that the store is away."""
+        end = time.monotonic() + seconds * PATIENCE
+        while True:
+            a = self.api("POST", "/v1/jobs", spec)
+            if a.status == 201:
+                return a.json["id"]
+            assert a.status == 503 and time.monotonic() < end, a
 
     def wait(self, job, seconds=60):
         """The job once it is over."""

@@ -3,18 +3,15 @@
 
 import io
 import json
-import os
 import shutil
 import signal
-import socket
 import stat
-import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
 
 import pytest
-from meadow_cluster import BIN, PATIENCE, Cluster, job
+from meadow_cluster import Cluster, job
 
 
 def lose_master(cluster):
@@ -22,19 +19,6 @@ def lose_master(cluster):
     cluster.kill("master")
     cluster.kill("redis")
     shutil.rmtree(cluster.dir / "master")
-
-
-def start_master(cluster, folder, more):
-    """By a configuration of our own (`up` writes its own), with `more` in it."""
-    config = folder / "master.yml"
-    config.write_text((cluster.dir / "master.yml").read_text() + more)
-    ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    ready.bind(str(folder / "n"))
-    ready.settimeout(30 * PATIENCE)
-    with open(cluster.dir / "log" / "master.log", "ab") as log:
-        subprocess.Popen([BIN / "meadow-master", "--config", config], stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": str(folder / "n")})
-    while b"READY=1" not in ready.recv(4096):
-        pass
 
 
 def restore(cluster, archive, **kw):
@@ -63,7 +47,7 @@ def test_restored_master_goes_on(make_cluster, tmp_path):
 
     lose_master(cluster)
     restore(cluster, archive)
-    start_master(cluster, tmp_path, "sync_interval: 200ms\nlease: 6s\nstop_lease: 6s\n")
+    cluster.start_master("sync_interval: 200ms\nlease: 6s\nstop_lease: 6s\n")
     assert cluster.get("/v1/cluster", token=token)["id"] == cluster_id
     assert any("restored from a backup" in w for w in cluster.get("/v1/cluster")["warnings"])
     assert cluster.get(f"/v1/jobs/{over}")["state"] == "succeeded"
@@ -90,7 +74,7 @@ def test_backup_by_schedule_keeps_the_newest(make_cluster, tmp_path):
     old.write_bytes(b"")
     other = folder / "somebody-elses.tar"
     other.write_bytes(b"")
-    start_master(cluster, tmp_path, f"backup:\n  every: 1s\n  keep: 2\n  to: {folder}\n")
+    cluster.start_master(f"backup:\n  every: 1s\n  keep: 2\n  to: {folder}\n")
     made = []
     for ev in cluster.events(after=0, seconds=60):
         assert ev["type"] != "cluster.backup_failed", ev

@@ -2,6 +2,7 @@
 """A store that hangs or has no room: reads and heartbeats go on, nothing acknowledged is lost, and it heals without hands."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from meadow_cluster import Cluster, job
+from redis_site import Redis, Relay
 
 
 def reads_show_what_was_committed(cluster, jid):
@@ -20,6 +22,89 @@ def reads_show_what_was_committed(cluster, jid):
 
 def never_unreachable(cluster):
     assert [e for e in cluster.get("/v1/events?limit=1000")["items"] if e["type"] == "node.unreachable"] == []
+
+
+@pytest.fixture
+def external(make_cluster):
+    """external(nodes): a cluster whose master keeps its state in a Redis beside it; relay=True: that it reaches through a relay."""
+    made = []
+
+    def make(nodes=1, relay=False):
+        cluster = make_cluster(nodes, cpu=4)
+        cluster.kill("master", signal.SIGTERM)  # its own Redis ends with it; the external one goes on with its files
+        redis = Redis(cluster.dir / "master" / "redis").start()
+        made.append(redis)
+        cluster.redis = redis
+        if relay:
+            cluster.relay = Relay(redis.port)
+            made.append(cluster.relay)
+        url = redis.url(cluster.relay.port if relay else None)
+        cluster.more = f"redis_url: {url}\nsync_interval: 200ms\nlease: 6s\n"
+        cluster.master = cluster.start_master(cluster.more)
+        return cluster
+
+    yield make
+    for x in made:
+        x.close() if isinstance(x, Relay) else x.stop()
+
+
+def lease_deadline(cluster, jid):
+    attempt = cluster.get(f"/v1/jobs/{jid}")["tasks"][0]["attempt_id"]
+    (path,) = cluster.dir.glob(f"run/agent-*/attempts/{attempt}/lease")
+    return int(path.read_text().split()[4])
+
+
+def store_is_away(cluster, jid, reason):
+    """What holds in every fault, while `jid` runs."""
+    nodes = cluster.get("/v1/cluster")["nodes"]["ready"]
+    deadline = lease_deadline(cluster, jid)
+    ready = cluster.api("GET", "/readyz", token=None)
+    assert ready.status == 503 and reason in ready.json["reason"], ready
+    assert re.search(rb"^meadow_store_up 0$", cluster.api("GET", "/metrics").body, re.M)
+    assert "the store is not available" in cluster.cli("status").stdout
+    for method, path, body in (("POST", "/v1/jobs", job("true")), ("POST", f"/v1/jobs/{jid}:stop", None)):
+        refused = cluster.api(method, path, body)
+        assert refused.status == 503 and reason in refused.json["detail"], refused
+    # A wait for one node more than there are, longer than three syncs and a lease: every node is heard, every lease renewed.
+    shown = cluster.get(f"/v1/cluster?wait_ready={nodes + 1}&wait=7s")
+    assert shown["nodes"]["ready"] == nodes
+    assert lease_deadline(cluster, jid) > deadline
+    reads_show_what_was_committed(cluster, jid)
+    never_unreachable(cluster)
+
+
+def asked_too_late(cluster):
+    """A job that is asked for when the fault is there, but not noticed: it waits for a verdict."""
+    late = cluster.api("POST", "/v1/jobs", job("true", name="late"))
+    assert late.status == 503 and late.json["outcome_unknown"] is True, late
+    return late.json["id"]
+
+
+def store_is_back(cluster, late=None):
+    """By itself; `late` has got its verdict."""
+    cluster.wait_event("job.succeeded", job=late or cluster.submit_again(job("true", name="first")))
+    ready = cluster.api("GET", "/readyz", token=None)
+    assert ready.status == 200, ready
+    never_unreachable(cluster)
+    assert cluster.wait(cluster.submit(job("true", name="after")))["state"] == "succeeded"
+
+
+def running(cluster):
+    jid = cluster.submit(job("echo up; sleep 1000", name="runs"))
+    cluster.wait_task(jid, "running")
+    return jid
+
+
+def test_store_is_killed(external):
+    cluster = external(2)
+    runs = running(cluster)
+    acknowledged = [cluster.submit(job("true", name=f"a-{i}")) for i in range(5)]
+    cluster.redis.stop()
+    store_is_away(cluster, runs, "refused")
+    cluster.redis.start()
+    store_is_back(cluster)
+    for jid in acknowledged:
+        assert cluster.wait(jid)["state"] == "succeeded"
 
 
 def test_store_that_hangs(make_cluster):

@@ -2,6 +2,7 @@
 // The connection against a server that says what the test wants: loading, stalling, dying, odd
 // answers.
 #include "master/store/redis_conn.h"
+#include "master/store/redis_reply.h"
 
 #include "test/unit/master/store_fixture.h"
 
@@ -119,7 +120,7 @@ static void on_reply(const struct redisReply *r, void *userdata)
 static struct redis_conn *conn_of(struct place *p, struct watch *w)
 {
     const struct redis_conn_options o = {.loop = &p->loop,
-                                         .path = p->socket,
+                                         .address = {.path = p->socket},
                                          .timeout_ms = 150,
                                          .up = on_up,
                                          .down = on_down,
@@ -307,7 +308,7 @@ START_TEST(a_path_that_is_too_long)
         memset(path, 'x', sizeof(path) - 1);
         path[sizeof(path) - 1] = '\0';
         const struct redis_conn_options o = {
-            .loop = uv_default_loop(), .path = path, .up = on_up, .down = on_down};
+            .loop = uv_default_loop(), .address = {.path = path}, .up = on_up, .down = on_down};
         ck_assert_int_eq(redis_conn_new(&o, &c, &e), -ENAMETOOLONG);
     }
 END_TEST

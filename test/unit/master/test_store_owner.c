@@ -105,17 +105,72 @@ START_TEST(a_newer_schema_is_refused)
     }
 END_TEST
 
-START_TEST(unsafe_settings_end_the_store)
+START_TEST(unsafe_settings_hold_the_store_until_they_are_right)
     {
         struct place p;
         struct box a = {.timeout_ms = 300};
+        const char *reason;
         char out[200];
         place_make(&p);
         box_open(&a, &p);
         ask(&p, "CONFIG SET appendfsync everysec", out, sizeof(out));
-        ask(&p, "CLIENT KILL TYPE normal", out, sizeof(out));
-        run_until(&p.loop, &a.lost, 1);
-        ck_assert_ptr_nonnull(strstr(a.text, "appendfsync"));
+        apply_number(&a, 1);
+        run_until(&p.loop, &a.down, 1);
+        ck_assert(!store_ok(a.store, &reason));
+        ck_assert_ptr_nonnull(strstr(reason, "appendfsync everysec, but it must be always"));
+        ck_assert_int_eq(a.done, 0);
+        ask(&p, "CONFIG SET appendfsync always", out, sizeof(out));
+        run_until(&p.loop, &a.done, 1);
+        ck_assert_int_eq(a.result, 0);
+        run_until(&p.loop, &a.up, 1);
+        ck_assert_int_eq(a.lost, 0);
+        ck_assert_int_eq(store_commit_number(a.store), 1); // it was written once
+        box_close(&a);
+        place_drop(&p);
+    }
+END_TEST
+
+// Each refusal of Redis that may pass: nothing is acknowledged, and what waits is applied once it
+// is over. Health doesn't flap meanwhile.
+START_TEST(a_refusal_that_passes_is_waited_out)
+    {
+        static const struct {
+            const char *begin, *end, *shows;
+        } faults[] = {
+            {"CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", "OOM"},
+            {"CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction",
+             "allkeys-lru"},
+            {"REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE", "replica"},
+            {"CONFIG SET no-appendfsync-on-rewrite yes", "CONFIG SET no-appendfsync-on-rewrite no",
+             "no-appendfsync-on-rewrite"},
+            {"ACL SETUSER default -evalsha", "ACL SETUSER default +evalsha", "evalsha"},
+        };
+        struct place p;
+        struct box a = {0};
+        const char *reason;
+        char out[200];
+        place_make(&p);
+        box_open(&a, &p);
+        for (int i = 0; i < (int)(sizeof(faults) / sizeof(faults[0])); i++) {
+            ask(&p, faults[i].begin, out, sizeof(out));
+            ck_assert_str_eq(out, "OK\n");
+            apply_number(&a, i);
+            run_until(&p.loop, &a.down, i + 1);
+            for (int turns = 0; turns < 200; turns++) { // many tries
+                (void)uv_run(&p.loop, UV_RUN_ONCE);
+                ck_assert(!store_ok(a.store, &reason));
+            }
+            ck_assert_msg(strstr(reason, faults[i].shows) != NULL, "%s: %s", faults[i].begin,
+                          reason);
+            ck_assert_int_eq(a.done, i);
+            ask(&p, faults[i].end, out, sizeof(out));
+            run_until(&p.loop, &a.done, i + 1);
+            ck_assert_int_eq(a.result, 0);
+            ck_assert_int_eq(a.up, i + 1);
+            ck_assert_int_eq(a.down, i + 1);
+            ck_assert_int_eq(store_commit_number(a.store), i + 1);
+        }
+        ck_assert_int_eq(a.lost, 0);
         box_close(&a);
         place_drop(&p);
     }
@@ -203,7 +258,8 @@ int main(void)
     tcase_add_test(all, another_owner_is_noticed_at_a_reconnect);
     tcase_add_test(all, a_store_that_went_back_is_noticed);
     tcase_add_test(all, a_newer_schema_is_refused);
-    tcase_add_test(all, unsafe_settings_end_the_store);
+    tcase_add_test(all, unsafe_settings_hold_the_store_until_they_are_right);
+    tcase_add_test(all, a_refusal_that_passes_is_waited_out);
     tcase_add_test(all, a_dead_owner_leaves_its_redis_and_the_next_waits_it_out);
     tcase_add_test(all, closing_at_any_moment_leaves_nothing);
     tcase_add_test(all, bad_places_are_refused);
