@@ -80,7 +80,8 @@ MASTER_SRC := $(filter-out master/main.c,$(call tree,master))
 AGENT_SRC  := $(filter-out node-agent/main.c node-agent/init/%,$(call tree,node-agent))
 CLI_SRC    := $(filter-out cli/main.c,$(call tree,cli))
 INIT_SRC   := $(wildcard node-agent/init/*.c)
-TESTLIB_SRC := $(wildcard test/lib/*.c)
+TESTSTUB_SRC := $(wildcard test/lib/*_stub.c) # shared libraries, built by the tests that need them
+TESTLIB_SRC := $(filter-out $(TESTSTUB_SRC),$(wildcard test/lib/*.c))
 
 UNIT_SRC   := $(wildcard test/unit/*/test_*.c test/unit/*/*/test_*.c)
 BENCH_SRC  := $(wildcard test/bench/*.c)
@@ -253,7 +254,7 @@ fuzz-merge: fuzz-bins
 
 OUR_C := $(COMMON_SRC) $(PROTO_SRC) $(MASTER_SRC) $(AGENT_SRC) $(CLI_SRC) $(INIT_SRC) \
          $(wildcard master/main.c node-agent/main.c cli/main.c)
-OUR_TESTS := $(UNIT_SRC) $(TESTLIB_SRC) $(BENCH_SRC) $(SIM_SRC) $(FUZZ_SRC)
+OUR_TESTS := $(UNIT_SRC) $(TESTLIB_SRC) $(TESTSTUB_SRC) $(BENCH_SRC) $(SIM_SRC) $(FUZZ_SRC)
 OUR_H := $(foreach d,common proto master node-agent cli test,$(wildcard $(d)/*.h $(d)/*/*.h $(d)/*/*/*.h))
 # uthash's hash function, unrolled at every lookup, is what an analyzer would spend its time on.
 TIDY_FLAGS = $(filter-out -W%,$(BASE_CFLAGS)) $(PKG_CFLAGS) -DHASH_FUNCTION(k,l,h)=((h)=(unsigned)(l)+!(k))

@@ -3,6 +3,8 @@
 #include "common/clock.h"
 
 #include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -15,9 +17,30 @@ static int64_t read_ms(clockid_t id)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+// The machine's clock minus CLOCK_BOOTTIME, as believed; read by threads of the pool too.
+static _Atomic int64_t believed;
+static _Atomic bool known;
+
+int64_t clock_step_ms(void)
+{
+    int64_t offset = read_ms(CLOCK_REALTIME) - read_ms(CLOCK_BOOTTIME);
+    int64_t step = offset - believed;
+    if (known && (step > CLOCK_STEP_MS || step < -CLOCK_STEP_MS))
+        return step;
+    believed = offset; // also what is slewed, and small steps
+    known = true;
+    return 0;
+}
+
 int64_t clock_real_ms(void)
 {
-    return read_ms(CLOCK_REALTIME);
+    return read_ms(CLOCK_REALTIME) - clock_step_ms();
+}
+
+void clock_believe(void)
+{
+    known = false;
+    (void)clock_step_ms();
 }
 
 int64_t clock_mono_ms(void)

@@ -7,7 +7,16 @@
 
 #define CLOCK_TEXT_BYTES 32
 
-int64_t clock_real_ms(void); // wall clock, since the epoch; may jump
+// The time of day, since the epoch. It follows the machine's clock while that keeps step with
+// CLOCK_BOOTTIME; when somebody sets it by more than CLOCK_STEP_MS, the time of before goes on
+// until clock_believe: what is judged by it (certificates, tokens) must not all expire by a
+// mistake.
+int64_t clock_real_ms(void);
+#define CLOCK_STEP_MS INT64_C(300000)
+// By how much the machine's clock is ahead of clock_real_ms; 0 unless it was set.
+int64_t clock_step_ms(void);
+// The machine's clock is right as it is: clock_real_ms follows it again.
+void clock_believe(void);
 int64_t clock_mono_ms(void); // CLOCK_MONOTONIC: for intervals inside one process
 int64_t clock_boot_ms(void); // CLOCK_BOOTTIME: counts suspend too; for leases
 

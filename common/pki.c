@@ -2,6 +2,7 @@
 // Keys and certificates on OpenSSL's EVP and X509 interfaces (RFC 5280). Errors of OpenSSL are
 // turned into our texts at the call site and its queue is left empty: a stale entry there would be
 // taken for the reason of the next TLS failure.
+#include "common/clock.h"
 #include "common/pki.h"
 
 #include "common/cleanup.h"
@@ -129,9 +130,10 @@ static bool set_name(X509_NAME *name, const char *cn)
 static X509 *cert_begin(EVP_PKEY *key, const char *cn, int64_t life_s)
 {
     X509 *cert = X509_new();
+    time_t now = clock_real_ms() / 1000;
     if (cert && X509_set_version(cert, X509_VERSION_3) == 1 && set_serial(cert) &&
-        X509_gmtime_adj(X509_getm_notBefore(cert), -PKI_SKEW_S) &&
-        X509_gmtime_adj(X509_getm_notAfter(cert), life_s) &&
+        X509_time_adj_ex(X509_getm_notBefore(cert), 0, -PKI_SKEW_S, &now) &&
+        X509_time_adj_ex(X509_getm_notAfter(cert), 0, life_s, &now) &&
         set_name(X509_get_subject_name(cert), cn) && X509_set_pubkey(cert, key) == 1)
         return cert;
     X509_free(cert);

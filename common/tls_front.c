@@ -6,6 +6,7 @@
 // connection lingers: our side is shut, and what the client still sends is thrown away until it
 // closes too, since closing with unread bytes would reset the connection and take the answer (or
 // the alert) with it.
+#include "common/clock.h"
 #include "common/cleanup.h"
 #include "common/limits.h"
 #include "common/tls_context.h"
@@ -263,6 +264,8 @@ static int conn_new(struct tls_front *f, int fd, const struct http_peer *peer,
         (void)close(fd);
         return -ENOMEM;
     }
+    // Not OpenSSL's own look at the machine's clock, which somebody may have set wrong.
+    X509_VERIFY_PARAM_set_time(SSL_get0_param(ssl), clock_real_ms() / 1000);
     (void)uv_timer_init(f->options.loop, &c->deadline);
     c->front = f;
     c->fd = fd;

@@ -11,6 +11,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#define LOOK_MS INT64_C(86400000)
+
 struct wall_timer {
     uv_poll_t poll;
     int fd;
@@ -23,8 +25,14 @@ static int arm(struct wall_timer *t)
 {
     struct itimerspec at = {0};
     if (t->at_ms) {
-        at.it_value.tv_sec = t->at_ms / 1000;
-        at.it_value.tv_nsec = (t->at_ms % 1000) * 1000000;
+        // By the machine's clock, which may not be the time that is believed; so it is looked at
+        // again every day.
+        int64_t due = t->at_ms, now = clock_real_ms();
+        if (due > now + LOOK_MS)
+            due = now + LOOK_MS;
+        due += clock_step_ms();
+        at.it_value.tv_sec = due / 1000;
+        at.it_value.tv_nsec = (due % 1000) * 1000000;
     }
     // A cancelled timer is armed all the same: timerfd_settime says so once more.
     int r = timerfd_settime(t->fd, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &at, NULL);

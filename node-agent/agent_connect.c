@@ -185,7 +185,11 @@ static bool sync_complete(void *userdata)
 
 static void look_at_clock(struct agent *a, int64_t master_ms)
 {
-    int64_t skew = clock_real_ms() - master_ms;
+    int64_t step = clock_step_ms(), skew = clock_real_ms() - master_ms;
+    if (step && skew + step > -CLOCK_STEP_MS && skew + step < CLOCK_STEP_MS) {
+        clock_believe(); // somebody set this machine's clock right
+        skew += step;
+    }
     bool off = skew > SKEW_WARN_MS || skew < -SKEW_WARN_MS;
 
     if (off && !a->clock_off)

@@ -145,7 +145,7 @@ static int build(struct sync *s, bool is_sync, struct sync_request *q)
     if (s->want_node)
         q->node = s->options.node(s->options.userdata);
     q->usage = usage_due(s, is_sync);
-    q->clock_ms = clock_real_ms();
+    q->clock_ms = clock_real_ms() + clock_step_ms(); // the machine's
     return s->tell_history ? put_history(s, q) : 0;
 }
 

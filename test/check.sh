@@ -118,6 +118,7 @@ else
     if step build 900 "${build[@]}" all unit-bins sim-bins bench-bins; then
         step unit 900 make -s unit
         step system 2400 env MEADOW_BIN="$PWD/build/bin" "${pytest[@]}"
+        [ "$(id -u)" -ne 0 ] || step chaos 720 env MEADOW_BIN="$PWD/build/bin" MEADOW_TEST_PATIENCE=3 test/chaos/chaos.py --seed 1 --minutes 5
     fi
     step build-fuzz 900 make -s -j "$jobs" fuzz-bins && step fuzz 600 make -s fuzz SECONDS=6
     if step build-asan 1500 "${build[@]}" SAN=$san all unit-bins; then

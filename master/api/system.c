@@ -140,6 +140,16 @@ static void put_room(const struct api *a, json_t *warnings)
         warn(warnings, "the disk of the master is %d %% full", used);
 }
 
+static void put_clock(json_t *warnings)
+{
+    int64_t step = clock_step_ms();
+    if (step)
+        warn(warnings,
+             "the clock of the master was set %lld s %s while it ran: it goes on by the time of "
+             "before until most nodes' clocks agree with it, or until it is started again",
+             (long long)((step < 0 ? -step : step) / 1000), step < 0 ? "back" : "forward");
+}
+
 static json_t *cluster_json(struct call *call)
 {
     struct cluster *c = call->api->cluster;
@@ -158,6 +168,7 @@ static json_t *cluster_json(struct call *call)
                      cluster_job_count_in(c, (enum job_state)s));
     json_put(j, "jobs", jobs);
     put_room(call->api, warnings);
+    put_clock(warnings);
     if (cluster_moves_held(c)[0])
         warn(warnings, "%s", cluster_moves_held(c));
     if (call->api->settings.server_cert)

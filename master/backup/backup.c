@@ -202,7 +202,7 @@ static void make_scheduled(struct backup *b)
     struct err e = {""};
     struct tm tm;
     char text[32];
-    time_t now = time(NULL);
+    time_t now = clock_real_ms() / 1000;
     (void)strftime(text, sizeof(text), "%Y%m%dT%H%M%SZ", gmtime_r(&now, &tm));
     (void)snprintf(b->path, sizeof(b->path), "%.3900s/meadow-%.80s-%s.tar", b->o.to, b->o.cluster,
                    text);

@@ -149,6 +149,27 @@ static void drop_late(struct cluster *c, struct node *n, int64_t now)
     }
 }
 
+// Whether the clock that somebody set is right the nodes can tell: when those of more than half of
+// the ready ones agree with it.
+static void look_at_clock(struct cluster *c)
+{
+    int64_t step = clock_step_ms();
+    unsigned ready = 0, agree = 0;
+    if (step == 0)
+        return;
+    for (const struct node *n = cluster_nodes(c); n; n = n->hh.next) {
+        bool counts = n->state == NODE_READY && n->identity.skew_known;
+        int64_t apart = n->identity.skew_ms - step;
+        ready += counts;
+        agree += counts && apart > -CLOCK_STEP_MS && apart < CLOCK_STEP_MS;
+    }
+    if (agree * 2 <= ready)
+        return;
+    clock_believe();
+    log_info("clock", "this machine's clock was set by %lld s, and the nodes' clocks agree",
+             (long long)(step / 1000));
+}
+
 int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg, struct err *e)
 {
     if (abs(msg->protocol - MEADOW_PROTOCOL) > 1)
@@ -168,6 +189,7 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
         n->last_seq = msg->seq;
         n->identity.skew_known = true;
         n->identity.skew_ms = msg->clock_ms - clock_real_ms();
+        look_at_clock(c);
     }
     // A report may be overtaken by the next sync on the other connection: each part has its own
     // order.

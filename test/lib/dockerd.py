@@ -25,6 +25,7 @@ def start(folder, *options):
         sys.exit(f"dockerd.sh: one is running in {folder} already")
     for leftover in ("docker.sock", "dockerd.pid"):
         (folder / leftover).unlink(missing_ok=True)
+    forget_containerd(folder)
     with notify_socket(folder) as ready, open(folder / "dockerd.log", "ab") as log:
         process = subprocess.Popen(
             [program, "--data-root", folder / "data", "--exec-root", folder / "exec", "-p", folder / "dockerd.pid",
@@ -37,6 +38,17 @@ def start(folder, *options):
         stop(folder, process.pid)
         tail = (folder / "dockerd.log").read_text(errors="replace").splitlines()[-15:]
         sys.exit("\n".join([f"dockerd.sh: {why}", *tail]))
+
+
+def forget_containerd(folder):
+    """After a kill -9 of dockerd, and so of its containerd, the number in the pid file may be another process's: dockerd would wait for it."""
+    note = folder / "exec/containerd/containerd.pid"
+    try:
+        alive = "containerd.toml" in command_line(int(note.read_text()))
+    except (OSError, ValueError):
+        alive = False
+    if not alive:
+        note.unlink(missing_ok=True)
 
 
 def notify_socket(folder):

@@ -55,6 +55,7 @@ class Host:
         self.name = f"{net.prefix}{number}"
         self.address = f"10.77.0.{number + 10}"
         self.process = None
+        self.env = {}  # more of the daemon's environment
         run("ip", "netns", "add", self.name)
         net.names.append(self.name)
         run("ip", "link", "add", "eth0", "netns", self.name, "type", "veth", "peer", f"v{number}", "netns", net.switch)
@@ -87,7 +88,7 @@ class Host:
             self.process = subprocess.Popen(
                 ["nsenter", f"--net=/run/netns/{self.name}", str(BIN / program), "--config", str(config)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
-                env={**os.environ, "NOTIFY_SOCKET": str(note)},
+                env={**os.environ, **self.env, "NOTIFY_SOCKET": str(note)},
             )
             end = time.monotonic() + 40 * PATIENCE
             while ready:
@@ -130,6 +131,7 @@ class Hosts:
             run("ip", "-n", self.switch, "link", "add", "br0", "type", "bridge")
             run("ip", "-n", self.switch, "link", "set", "br0", "up")
             self.master = Host(self, 0)
+            self.prepare_master()
             self._write_master(sync_ms, lease, master_extra)
             self.start_master()
             token = self.api("POST", "/v1/join-tokens", {"uses": nodes, "approved": True})["token"]
@@ -141,6 +143,13 @@ class Hosts:
             raise
 
     count = 0
+
+    def prepare_master(self):
+        """For those who want it otherwise: before the master's first start."""
+
+    def prepare_agent(self, host):
+        """The same of an agent. Returns the master's address for it, and more of its configuration."""
+        return f"https://{self.master.address}:7420", self.agent_extra
 
     def _write_master(self, sync_ms, lease, extra):
         d = self.dir
@@ -156,14 +165,16 @@ class Hosts:
         name = f"node-{number}"
         d = self.dir
         host = Host(self, number)
+        host.number = number
         host.config = d / f"{name}.yml"
         host.state = d / f"a{number}"
         host.run = d / f"r{number}"
         host.log = d / "log" / f"{name}.log"
+        url, extra = self.prepare_agent(host)
         host.config.write_text(
-            f"name: {name}\nmaster: {{url: \"https://{self.master.address}:7420\"}}\njoin_token: {token}\nstate_dir: {host.state}\n"
+            f"name: {name}\nmaster: {{url: \"{url}\"}}\njoin_token: {token}\nstate_dir: {host.state}\n"
             f"run_dir: {host.run}\ndata_dir: {d}/data\naddress: {host.address}\nresources: {{cpu: 8, memory: 8g, gpu: 0}}\n"
-            f"ports: {{first: {20000 + 500 * number}, count: 500}}\npolicy: {{allow_root: true}}\n{self.agent_extra}")
+            f"ports: {{first: {20000 + 500 * number}, count: 500}}\npolicy: {{allow_root: true}}\n{extra}")
         self.agents[name] = host
         self.start_agent(name)
 
@@ -239,8 +250,8 @@ class Hosts:
         return got
 
     # --- attempts, as they are on a host ---
-    def init_pids(self):
-        for host in self.agents.values():
+    def init_pids(self, only=None):
+        for host in [only] if only else self.agents.values():
             for lock in host.state.glob("attempts/*/out/init.lock"):
                 text = lock.read_text().split()
                 if text and text[0].isdigit():

@@ -5,6 +5,20 @@
 #include "test/unit/common/common_test.h"
 
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static int64_t set_by_s; // somebody set this machine's clock
+
+// In place of the C library's.
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    long r = syscall(SYS_clock_gettime, id, ts);
+    if (id == CLOCK_REALTIME)
+        ts->tv_sec += set_by_s;
+    return (int)r;
+}
 
 START_TEST(formats_and_parses)
     {
@@ -32,6 +46,40 @@ START_TEST(parses_other_precisions)
         ck_assert_int_eq(ms, 1767323045500);
         ck_assert_int_eq(clock_parse("2026-01-02T03:04:05.123456789Z", &ms), 0);
         ck_assert_int_eq(ms, 1767323045123);
+    }
+END_TEST
+
+START_TEST(goes_on_by_the_time_of_before)
+    {
+        static const int64_t steps_s[] = {3600, -3600, 400000000};
+        set_by_s = 0;
+        clock_believe();
+        for (size_t i = 0; i < sizeof(steps_s) / sizeof(steps_s[0]); i++) {
+            int64_t before = clock_real_ms();
+            set_by_s = steps_s[i];
+            int64_t passed = clock_real_ms() - before;
+            ck_assert(passed >= 0 && passed < 60000);
+            int64_t apart = clock_step_ms() - steps_s[i] * 1000;
+            ck_assert(apart > -60000 && apart < 60000);
+            set_by_s = 0;
+            ck_assert_int_eq(clock_step_ms(), 0);
+        }
+    }
+END_TEST
+
+START_TEST(follows_small_steps_and_what_is_believed)
+    {
+        set_by_s = 0;
+        clock_believe();
+        int64_t before = clock_real_ms();
+        for (set_by_s = 0; set_by_s < 7200; set_by_s += CLOCK_STEP_MS / 2000)
+            (void)clock_real_ms();
+        ck_assert_int_eq(clock_step_ms(), 0);
+        ck_assert_int_ge(clock_real_ms() - before, 7000000);
+        set_by_s = 1000000;
+        clock_believe();
+        ck_assert_int_eq(clock_step_ms(), 0);
+        ck_assert_int_ge(clock_real_ms() - before, 1000000000);
     }
 END_TEST
 
@@ -77,4 +125,5 @@ START_TEST(boots_have_ids)
 END_TEST
 
 RUN_SUITE("clock", 10, boots_have_ids, formats_and_parses, parses_other_precisions,
-          refuses_the_rest, clocks_go_forward)
+          refuses_the_rest, clocks_go_forward, goes_on_by_the_time_of_before,
+          follows_small_steps_and_what_is_believed)
