@@ -96,13 +96,25 @@ static void gpus_cell(struct table *t, const json_t *task)
     table_cell(t, b.data);
 }
 
+// "running (healthy)", as docker ps has it.
+static void state_cell(struct table *t, const json_t *task)
+{
+    const char *state = json_opt_str(task, "state", "?");
+    const char *health = json_opt_str(task, "health", NULL);
+
+    if (health && strcmp(state, "running") == 0)
+        table_cellf(t, "%s (%s)", state, health);
+    else
+        table_cell(t, state);
+}
+
 static void task_row(struct table *t, const json_t *task)
 {
     char age[48];
 
     table_cellf(t, "%s/%lld", json_opt_str(task, "component", "?"),
                 (long long)json_opt_i64(task, "index", 0));
-    table_cell(t, json_opt_str(task, "state", NULL));
+    state_cell(t, task);
     table_cell(t, json_opt_str(task, "node", NULL));
     table_cellf(t, "%lld", (long long)json_opt_i64(task, "attempt", 0));
     exit_cell(t, task);

@@ -295,6 +295,16 @@ int attempt_started_read(const struct attempt_dirs *d, const char *id, pid_t *re
     return 0;
 }
 
+enum health_word attempt_health_read(const struct attempt_dirs *d, const char *id)
+{
+    char line[RECORD_BYTES];
+    enum health_word word;
+    if (read_record(d, id, "out/health", line) < 0)
+        return HEALTH_WORD_NONE;
+    line[strcspn(line, "\n")] = '\0';
+    return health_word_from_string(line, &word) == 0 ? word : HEALTH_WORD_NONE;
+}
+
 bool attempt_init_alive(const struct attempt_dirs *d, const char *id, pid_t *ret_pid)
 {
     char text[32] = "";

@@ -44,6 +44,8 @@ int attempt_exit_read(const struct attempt_dirs *d, const char *id, struct exit_
 // 0 and pid + time of the start; -ENOENT: not started.
 int attempt_started_read(const struct attempt_dirs *d, const char *id, pid_t *ret_pid,
                          int64_t *ret_ms) WARN_UNUSED;
+// What meadow-init says of its health; NONE when it says nothing.
+enum health_word attempt_health_read(const struct attempt_dirs *d, const char *id);
 // Whether a meadow-init holds the attempt's lock, and its pid.
 bool attempt_init_alive(const struct attempt_dirs *d, const char *id, pid_t *ret_pid);
 int attempt_lease_write(const struct attempt_dirs *d, const char *id, const char *boot_id,

@@ -61,6 +61,8 @@ static void observe(struct task *task, const struct attempt_status *seen)
         s->pid = seen->pid;
     if (seen->started_ms)
         s->started_ms = seen->started_ms;
+    if (seen->health != HEALTH_WORD_NONE)
+        s->health = seen->health;
     if (seen->state != ATTEMPT_ENDED)
         return;
     s->cause = seen->cause;

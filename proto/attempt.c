@@ -20,8 +20,9 @@ DEFINE_CLEANUP(attempt_spec, attempt_spec_free)
 static const char *const state_names[ATTEMPT_STATE_MAX] = {"assigned", "starting", "running",
                                                            "stopping", "ended"};
 static const char *const cause_names[CAUSE_MAX] = {
-    "none",   "exit",          "stopped", "timeout",   "oom",     "start_failed", "image",
-    "engine", "never_started", "fenced",  "node_lost", "unknown", "policy",       "moved"};
+    "none",         "exit",    "stopped", "timeout",       "oom",
+    "start_failed", "image",   "engine",  "never_started", "fenced",
+    "node_lost",    "unknown", "policy",  "moved",         "unhealthy"};
 static const char *const logs_names[LOGS_MAX] = {"open", "complete", "incomplete"};
 
 static int name_find(const char *const *names, int count, const char *text)
@@ -106,6 +107,7 @@ void attempt_spec_free(struct attempt_spec *s)
     free(s->user);
     free(s->component);
     free(s->image);
+    job_health_free(s->health);
     free(s);
 }
 
@@ -190,6 +192,8 @@ static json_t *spec_to_json(const struct attempt_spec *s, bool values)
     json_put(j, "mounts", mounts_to_json(s));
     if (s->n_secrets)
         json_put(j, "secrets", attempt_secrets_to_json(s->secrets, s->n_secrets, values));
+    if (s->health)
+        json_put(j, "health", job_health_to_json(s->health));
     put_rules(j, s);
     return j;
 }
@@ -457,6 +461,8 @@ int attempt_spec_from_json(const json_t *j, struct attempt_spec **ret, struct er
         r = read_mounts(s, j, e);
     if (r == 0)
         r = attempt_secrets_from_json(json_object_get(j, "secrets"), &s->secrets, &s->n_secrets, e);
+    if (r == 0)
+        r = job_health_from_json(json_object_get(j, "health"), &s->health, e);
     if (r == 0)
         r = read_rules(s, j, e);
     if (r < 0)

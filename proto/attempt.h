@@ -45,9 +45,10 @@ struct attempt_spec {
     enum network_mode network;
     int stop_signal;
     int64_t grace_ms;
-    int64_t timeout_ms; // 0 = none
-    int64_t lease_ms;   // 0 = none: how long it may run without an answer from the master
-    int64_t log_limit;  // bytes kept per stream on the node
+    int64_t timeout_ms;        // 0 = none
+    int64_t lease_ms;          // 0 = none: how long it may run without an answer from the master
+    int64_t log_limit;         // bytes kept per stream on the node
+    struct job_health *health; // NULL = none
 };
 
 void attempt_spec_free(struct attempt_spec *s); // frees the struct too
@@ -86,6 +87,7 @@ enum attempt_cause {
     CAUSE_POLICY,    // the node's own policy forbids it: another node may allow it
     CAUSE_MOVED, // stopped so that it starts elsewhere (drain, removal of its node), said by the
                  // master alone
+    CAUSE_UNHEALTHY, // ended because its health check failed: as if it had failed by itself
     CAUSE_MAX,
 };
 const char *attempt_state_to_string(enum attempt_state s);
@@ -112,6 +114,7 @@ struct attempt_status {
     int64_t started_ms; // real time; 0 = not yet
     int64_t ended_ms;
     enum logs_state logs;
+    enum health_word health;
 };
 json_t *attempt_status_to_json(const struct attempt_status *s);
 int attempt_status_from_json(const json_t *j, struct attempt_status *ret,

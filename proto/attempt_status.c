@@ -41,6 +41,8 @@ json_t *attempt_status_to_json(const struct attempt_status *s)
         json_put_i64(j, "exit_code", s->exit_code);
     if (s->signal)
         json_put_i64(j, "signal", s->signal);
+    if (s->health != HEALTH_WORD_NONE)
+        json_put_str(j, "health", health_word_to_string(s->health));
     if (s->oom)
         json_put_bool(j, "oom", true);
     if (s->reason[0])
@@ -68,6 +70,8 @@ static int read_words(struct attempt_status *s, const json_t *j, struct err *e)
         return err_set(e, -EPROTO, "member \"cause\": unknown cause");
     if (logs_state_from_string(json_opt_str(j, "logs", "open"), &s->logs) < 0)
         return err_set(e, -EPROTO, "member \"logs\": unknown state");
+    if (health_word_from_string(json_opt_str(j, "health", "none"), &s->health) < 0)
+        return err_set(e, -EPROTO, "member \"health\": unknown word");
     return 0;
 }
 

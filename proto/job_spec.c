@@ -177,6 +177,7 @@ static void component_reset(struct job_component *c)
     free(c->env);
     free(c->where);
     free(c->gpu_model);
+    job_health_free(c->health);
 }
 
 void job_spec_free(struct job_spec *spec)

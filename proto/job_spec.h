@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "proto/health.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,6 +103,7 @@ struct job_component {
     enum node_lost_action lost_action;
     // Conditions on the node's labels and cards, as constraint_next reads them; NULL = none.
     char *where;
+    struct job_health *health; // NULL = none
 };
 
 // It starts only when that job is over, and has ended so.

@@ -46,6 +46,7 @@ static void check_component(struct job_reader *r, const json_t *value, struct jo
         job_reader_problem(r, NULL, "%s",
                            process ? "`command` is missing: what the processes run"
                                    : "neither `image` nor `command`: there is nothing to run");
+    job_health_check(r, value, c);
     if (c->ports > 0 && c->network == NETWORK_NONE)
         job_reader_warn(r, "`ports` are of no use with `network: none`");
 }

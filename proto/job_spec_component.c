@@ -263,7 +263,7 @@ static const struct job_field fields[] = {
     {"array", job_later_any, 0, 0, 0, NULL},
     {"data", job_later_any, 0, 0, 0, NULL},
     {"deadline", job_later_any, 0, 0, 0, NULL},
-    {"health", job_later_any, 0, 0, 0, NULL},
+    {"health", job_read_health, 0, 0, 0, NULL},
 };
 
 void job_read_component(struct job_reader *r, const json_t *value, struct job_component *c)

@@ -45,6 +45,10 @@ void job_read_command(struct job_reader *r, const struct job_field *f, const jso
                       void *object);
 void job_read_env(struct job_reader *r, const struct job_field *f, const json_t *value,
                   void *object);
+void job_read_health(struct job_reader *r, const struct job_field *f, const json_t *value,
+                     void *object);
+// Once the ports are known.
+void job_health_check(struct job_reader *r, const json_t *component, const struct job_component *c);
 void job_read_mount(struct job_reader *r, const struct job_field *f, const json_t *value,
                     void *object);
 void job_read_mounts(struct job_reader *r, const struct job_field *f, const json_t *value,

@@ -35,12 +35,12 @@ static void put_duration(struct out *o, json_t *object, const char *key, int64_t
     put_text(o, object, key, text);
 }
 
-static json_t *command_json(struct out *o, const struct job_component *c)
+static json_t *command_json(struct out *o, char *const *command, bool shell)
 {
-    if (c->command_shell)
-        return json_string_nocheck(c->command[2]);
+    if (shell)
+        return json_string_nocheck(command[2]);
     json_t *list = json_array();
-    for (char *const *p = c->command; *p; p++)
+    for (char *const *p = command; *p; p++)
         if (json_array_append_new(list, json_string_nocheck(*p)) < 0)
             o->failed = true;
     return list;
@@ -136,6 +136,24 @@ static json_t *node_lost_json(struct out *o, const struct job_component *c)
     return j;
 }
 
+static json_t *health_json(struct out *o, const struct job_health *h)
+{
+    json_t *j = json_object();
+    if (h->command) {
+        put(o, j, "command", command_json(o, h->command, h->command_shell));
+    } else {
+        json_t *http = json_object();
+        put(o, http, "port", json_integer(h->port));
+        put_text(o, http, "path", h->path);
+        put(o, j, "http", http);
+    }
+    put_duration(o, j, "interval", h->interval_ms);
+    put_duration(o, j, "timeout", h->timeout_ms);
+    put_duration(o, j, "start_period", h->start_period_ms);
+    put(o, j, "retries", json_integer(h->retries));
+    return j;
+}
+
 static json_t *constraints_json(struct out *o, const char *where)
 {
     char label[CONSTRAINT_LABEL_BYTES], text[CONSTRAINT_TEXT_BYTES];
@@ -153,7 +171,7 @@ static json_t *component_json(struct out *o, const struct job_component *c)
     if (c->image)
         put_text(o, j, "image", c->image);
     if (c->command)
-        put(o, j, "command", command_json(o, c));
+        put(o, j, "command", command_json(o, c->command, c->command_shell));
     put(o, j, "num", json_integer(c->num));
     if (c->has_resources)
         put(o, j, "resources", resources_json(o, c));
@@ -170,6 +188,8 @@ static json_t *component_json(struct out *o, const struct job_component *c)
     if (c->timeout_ms)
         put_duration(o, j, "timeout", c->timeout_ms);
     put(o, j, "on_node_lost", node_lost_json(o, c));
+    if (c->health)
+        put(o, j, "health", health_json(o, c->health));
     put(o, j, "finishes_job", json_boolean(c->finishes_job));
     if (c->where && c->where[0] != '$') // cards come last
         put(o, j, "constraints", constraints_json(o, c->where));

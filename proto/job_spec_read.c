@@ -187,7 +187,6 @@ static const struct job_field fields[] = {
     {"array", job_later_any, 0, 0, 0, NULL},
     {"data", job_later_any, 0, 0, 0, NULL},
     {"deadline", job_later_any, 0, 0, 0, NULL},
-    {"health", job_later_any, 0, 0, 0, NULL},
     {"secrets", job_later_any, 0, 0, 0, NULL},
 };
 

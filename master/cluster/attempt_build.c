@@ -81,6 +81,18 @@ struct attempt_spec *attempt_build_bare(const char *id)
     return s;
 }
 
+// A port below the bound is an index into the ports that the task was given.
+static int copy_health(struct attempt_spec *s, const struct job_health *h)
+{
+    if (!h)
+        return 0;
+    bool index = h->port < HEALTH_INDEX_BOUND;
+    if (!h->command && index && (size_t)h->port >= s->n_ports)
+        return 0; // it got none: nothing to ask
+    s->health = job_health_copy(h, !h->command && index ? s->ports[h->port] : h->port);
+    return s->health ? 0 : -ENOMEM;
+}
+
 struct attempt_spec *attempt_build(struct cluster *c, const struct task *t)
 {
     const struct job_component *k = task_component(t);
@@ -108,7 +120,8 @@ struct attempt_spec *attempt_build(struct cluster *c, const struct task *t)
     s->log_limit = c->options.log_limit;
     if (!s->job || !s->job_name || !s->user || !s->component || (k->image && !s->image) ||
         copy_command(s, k->command) < 0 || copy_mounts(s, k) < 0 || copy_grants(s, t) < 0 ||
-        attempt_env(c, t, &s->env, &s->n_env) < 0 || secret_for_attempt(c, t, s) < 0) {
+        copy_health(s, k->health) < 0 || attempt_env(c, t, &s->env, &s->n_env) < 0 ||
+        secret_for_attempt(c, t, s) < 0) {
         attempt_spec_free(s);
         return NULL;
     }

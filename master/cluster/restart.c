@@ -42,7 +42,7 @@ static void done(struct restart_decision *d, enum task_state state)
     d->state = state;
 }
 
-// The program ended by itself, or could not be run as the job says.
+// The program ended by itself, was not well, or could not be run as the job says.
 static void own_end(const struct restart_input *in, struct restart_decision *d)
 {
     const struct attempt_status *s = in->status;

@@ -284,11 +284,24 @@ static void logs_arrived(struct cluster *c, struct node *n, struct task *t)
     (void)n;
 }
 
+static void tell_health(struct cluster *c, struct task *t)
+{
+    char type[32];
+    (void)snprintf(type, sizeof(type), "task.%s", health_word_to_string(t->status.health));
+    if (t->status.health == HEALTH_WORD_HEALTHY || t->status.health == HEALTH_WORD_UNHEALTHY)
+        event_emit(c, &(struct event_fields){
+                          .type = type, .object = "task", .task = t, .reason = t->status.reason});
+    task_dirty(c, t);
+}
+
 void task_apply_status(struct cluster *c, struct node *n, struct task *t,
                        const struct attempt_status *s)
 {
     bool was_over = over(t->state) || t->logs_late;
+    enum health_word health = t->status.health;
     t->status = *s;
+    if (s->health != health)
+        tell_health(c, t);
     // It ended because we told it to, and nobody wanted that but for the node.
     if (t->moving && !was_over && s->state == ATTEMPT_ENDED &&
         (s->cause == CAUSE_STOPPED || s->cause == CAUSE_UNKNOWN)) {

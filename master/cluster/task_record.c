@@ -187,6 +187,7 @@ json_t *task_view(const struct task *t)
     json_put_str(x, "reason", t->reason[0] ? t->reason : NULL);
     json_put_str(x, "node", t->node_name[0] && t->state != TASK_PENDING ? t->node_name : NULL);
     put_exit(x, t);
+    json_put_str(x, "health", t->status.health ? health_word_to_string(t->status.health) : NULL);
     json_put(x, "gpus", gpus_json(t, false));
     json_put(x, "gpu_uuids", gpus_json(t, true));
     json_put(x, "ports", ports_json(t));

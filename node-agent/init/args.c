@@ -11,6 +11,9 @@
 #define GRACE_DEFAULT_MS 10000
 #define LOG_LIMIT_DEFAULT (64 << 20)
 #define LOG_LIMIT_MIN 4096
+#define HEALTH_INTERVAL_MS 10000
+#define HEALTH_TIMEOUT_MS 5000
+#define HEALTH_RETRIES 3
 
 static int parse_number(const char *text, int64_t min, int64_t max, int64_t *ret)
 {
@@ -39,6 +42,12 @@ static const char *set_text(struct init_args *a, const char *name, const char *v
         a->delegated = strcmp(value, "yes") == 0;
     else if (strcmp(name, "--chdir") == 0)
         a->chdir = value;
+    else if (strcmp(name, "--health-path") == 0)
+        a->health_path = value;
+    else if (strcmp(name, "--health-arg") == 0 && a->n_health_command == INIT_HEALTH_ARGS_MAX)
+        return "too many --health-arg";
+    else if (strcmp(name, "--health-arg") == 0)
+        a->health_command[a->n_health_command++] = value;
     else if (strcmp(name, "--cgroup") != 0)
         return "unknown option";
     else if (a->n_cgroups == INIT_CGROUPS_MAX)
@@ -66,6 +75,11 @@ static const char *set_option(struct init_args *a, const char *name, const char 
         {"--gid", 0, UINT32_MAX - 1, &a->gid},
         {"--keep-capabilities", 0, INT64_MAX, &keep},
         {"--lock-fd", 0, 65535, &fd},
+        {"--health-port", 1, 65535, &a->health_port},
+        {"--health-interval", 1, INT32_MAX, &a->health_interval_ms},
+        {"--health-timeout", 1, INT32_MAX, &a->health_timeout_ms},
+        {"--health-start-period", 0, INT32_MAX, &a->health_start_period_ms},
+        {"--health-retries", 1, INT32_MAX, &a->health_retries},
     };
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
         if (strcmp(name, numbers[i].name) != 0)
@@ -80,6 +94,11 @@ static const char *set_option(struct init_args *a, const char *name, const char 
     return set_text(a, name, value);
 }
 
+bool init_args_have_health(const struct init_args *a)
+{
+    return a->n_health_command > 0 || a->health_port > 0;
+}
+
 const char *init_args_parse(int argc, char **argv, struct init_args *ret)
 {
     struct init_args a = {
@@ -89,6 +108,10 @@ const char *init_args_parse(int argc, char **argv, struct init_args *ret)
         .uid = -1,
         .gid = -1,
         .lock_fd = -1,
+        .health_path = "/",
+        .health_interval_ms = HEALTH_INTERVAL_MS,
+        .health_timeout_ms = HEALTH_TIMEOUT_MS,
+        .health_retries = HEALTH_RETRIES,
     };
     int i = 1;
     for (; i < argc && strcmp(argv[i], "--") != 0; i += 2) {

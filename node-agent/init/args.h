@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #define INIT_CGROUPS_MAX 8 // cgroup v1 has one folder per controller
+#define INIT_HEALTH_ARGS_MAX 64
 
 struct init_args {
     const char *out;                       // folder for logs and records
@@ -28,8 +29,15 @@ struct init_args {
     int64_t uid, gid;   // what init itself becomes, and with it the command; -1 = stays what it is
     uint64_t keep_capabilities; // by number: stay in the bounding set when uid or gid is given
     int lock_fd;                // init.lock, already locked by whoever started us; -1 = open it
-    char **command;             // NULL-terminated, at least one
+    const char *health_command[INIT_HEALTH_ARGS_MAX + 1]; // NULL-terminated
+    size_t n_health_command;
+    int64_t health_port; // 0 = no HTTP check
+    const char *health_path;
+    int64_t health_interval_ms, health_timeout_ms, health_start_period_ms, health_retries;
+    char **command; // NULL-terminated, at least one
 };
 
+// Whether the command is to be looked after.
+bool init_args_have_health(const struct init_args *a);
 // Returns NULL and fills *ret, or the reason (static text) for which the command line is wrong.
 const char *init_args_parse(int argc, char **argv, struct init_args *ret);

@@ -25,7 +25,7 @@ static void fail(int fd, const char *step, int error)
     _exit(error == ENOENT ? 127 : 126);
 }
 
-static void reset_signals(void)
+void child_reset_signals(void)
 {
     sigset_t none;
     struct sigaction sa = {.sa_handler = SIG_DFL};
@@ -49,7 +49,7 @@ static _Noreturn void child_main(const struct init_args *a, pid_t parent, int ou
         fail(exec_fd, "cgroup", errno);
     if (a->chdir && chdir(a->chdir) < 0)
         fail(exec_fd, "chdir", errno);
-    reset_signals();
+    child_reset_signals();
     (void)execvp(a->command[0], a->command);
     fail(exec_fd, "exec", errno);
     _exit(126);

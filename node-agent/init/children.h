@@ -21,6 +21,8 @@ struct child_failure {
 
 // Forks and executes the command; the caller's signal mask is not inherited. 0 or -errno.
 int child_start(const struct init_args *a, struct child *ret);
+// In a fresh child, before it executes: default actions, and no signal blocked.
+void child_reset_signals(void);
 // SIGKILL to all that descends from us, in or out of the command's group. Repeat on each SIGCHLD
 // until child_none_left.
 void child_kill_all(const struct init_args *a);

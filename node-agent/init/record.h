@@ -17,7 +17,7 @@ struct record {
 struct exit_info {
     int code;
     int signal;
-    const char *cause; // "exit", "stopped", "timeout", "start_failed"
+    const char *cause; // "exit", "stopped", "timeout", "start_failed", "unhealthy"...
     int64_t start_ms, end_ms;
     const char *text; // one line
 };
@@ -32,6 +32,8 @@ void record_pid(struct record *r);
 int record_started(struct record *r, pid_t pid, int64_t start_ms);
 // Durable when it returns 0.
 int record_exit(struct record *r, const struct exit_info *info);
+// The word for the agent in `health`; what can't be written comes with the next change.
+void record_health(const struct record *r, const char *word);
 // Whether a stop was asked for by file, and the grace it names (-1 = none named).
 bool record_stop_wanted(const struct record *r, int64_t *ret_grace_ms);
 // One line for people, into init.log, with the time.

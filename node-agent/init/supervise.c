@@ -9,6 +9,7 @@
 #include "node-agent/init/cgroup.h"
 #include "node-agent/init/children.h"
 #include "node-agent/init/fence.h"
+#include "node-agent/init/health.h"
 #include "node-agent/init/streams.h"
 
 #include <errno.h>
@@ -25,7 +26,7 @@
 
 #define READ_BYTES 65536
 
-enum { FD_SIGNAL, FD_TIMER, FD_LEASE, FD_OUT, FD_ERR, FD_EXEC, FD_MAX };
+enum { FD_SIGNAL, FD_TIMER, FD_LEASE, FD_OUT, FD_ERR, FD_EXEC, FD_HEALTH, FD_MAX };
 
 struct supervisor {
     const struct init_args *args;
@@ -33,6 +34,7 @@ struct supervisor {
     struct child child;
     struct stream out, err;
     struct fence fence;
+    struct health health;
     struct pollfd fds[FD_MAX];
     bool executed; // the command runs, or is known not to
     bool failed;   // exec failed
@@ -41,6 +43,7 @@ struct supervisor {
     bool stopping; // by request or timeout
     bool killing;
     bool timed_out;
+    bool unhealthy;
     bool unfrozen;         // the lease was over and freezing failed: killed
     int status;            // wait status of the command
     sigset_t held;         // signals to forward once the command runs
@@ -68,6 +71,7 @@ static void arm_timer(struct supervisor *s)
 {
     int64_t lease = s->killing ? 0 : fence_due(&s->fence, now_ms(CLOCK_BOOTTIME));
     int64_t at = earlier(earlier(s->kill_at_ms, s->timeout_at_ms), lease);
+    at = earlier(at, health_due(&s->health));
     s->fds[FD_LEASE].fd = s->fence.inotify_fd;
     struct itimerspec t = {.it_value = {.tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000}};
     (void)timerfd_settime(s->fds[FD_TIMER].fd, TFD_TIMER_ABSTIME, &t, NULL);
@@ -76,6 +80,7 @@ static void arm_timer(struct supervisor *s)
 static void kill_all(struct supervisor *s)
 {
     s->killing = true;
+    health_end(&s->health); // its processes are among them
     child_kill_all(s->args);
     // The freezer of cgroup v1 lets a killed process go only when it is thawed.
     if (s->fence.frozen)
@@ -88,8 +93,10 @@ static void mind_lease(struct supervisor *s)
     bool valid = fence_valid(&s->fence, now_ms(CLOCK_BOOTTIME));
     if (valid && s->fence.frozen) {
         fence_thaw(&s->fence);
+        health_freeze(&s->health, false, now_ms(CLOCK_BOOTTIME));
         record_note(s->rec, "the lease was renewed: goes on");
     } else if (!valid && !s->fence.frozen && !s->killing) {
+        health_freeze(&s->health, true, now_ms(CLOCK_BOOTTIME));
         int r = fence_freeze(&s->fence);
         record_note(s->rec, r == 0 ? "the lease is over: frozen"
                                    : "the lease is over and not all processes stop: killed");
@@ -118,6 +125,7 @@ static void begin_stop(struct supervisor *s, int64_t grace_ms)
     if (!s->stopping)
         forward(s, s->args->stop_signal);
     s->stopping = true;
+    health_end(&s->health);
     if (!s->kill_at_ms || kill_at < s->kill_at_ms)
         s->kill_at_ms = kill_at > 0 ? kill_at : 1;
     arm_timer(s);
@@ -132,6 +140,14 @@ static void stop_asked(struct supervisor *s)
     if (s->fence.frozen)
         grace_ms = 0;
     begin_stop(s, grace_ms >= 0 ? grace_ms : s->args->grace_ms);
+}
+
+// Ended as if it had failed by itself.
+static void end_unhealthy(struct supervisor *s)
+{
+    s->unhealthy = true;
+    (void)snprintf(s->text, sizeof(s->text), "unhealthy: %.180s", s->health.text);
+    begin_stop(s, s->args->grace_ms);
 }
 
 static void on_timer(struct supervisor *s)
@@ -149,6 +165,9 @@ static void on_timer(struct supervisor *s)
         kill_all(s);
     }
     mind_lease(s);
+    if (!s->fence.frozen && health_look(&s->health, now))
+        end_unhealthy(s);
+    arm_timer(s);
 }
 
 static void reap(struct supervisor *s)
@@ -158,6 +177,16 @@ static void reap(struct supervisor *s)
     // Also while killing: a process that forked faster than we looked is found in the next round.
     if (!s->none_left && (s->reaped || s->killing))
         kill_all(s);
+}
+
+static void on_health(struct supervisor *s)
+{
+    reap(s); // what ended the command may have ended the check
+    if (s->health.verdict_fd < 0)
+        return;
+    if (health_verdict(&s->health, now_ms(CLOCK_BOOTTIME)))
+        end_unhealthy(s);
+    arm_timer(s);
 }
 
 static bool is_forwarded(int signo)
@@ -203,10 +232,10 @@ static void command_runs(struct supervisor *s)
 {
     s->executed = true;
     s->start_ms = now_ms(CLOCK_REALTIME);
-    if (s->args->timeout_ms) {
+    if (s->args->timeout_ms)
         s->timeout_at_ms = now_ms(CLOCK_BOOTTIME) + s->args->timeout_ms;
-        arm_timer(s);
-    }
+    health_begin(&s->health, now_ms(CLOCK_BOOTTIME));
+    arm_timer(s);
     (void)record_started(s->rec, s->child.pid, s->start_ms);
     for (int signo = 1; signo < NSIG; signo++)
         if (sigismember(&s->held, signo) == 1)
@@ -240,6 +269,7 @@ static int prepare(struct supervisor *s)
         return -errno;
     (void)sigemptyset(&s->held);
     fence_init(&s->fence, s->args);
+    health_init(&s->health, s->args, s->rec);
     stream_init(&s->out, s->rec->dir_fd, "stdout", s->args->log_limit, STDOUT_FILENO,
                 s->args->echo);
     stream_init(&s->err, s->rec->dir_fd, "stderr", s->args->log_limit, STDERR_FILENO,
@@ -250,6 +280,7 @@ static int prepare(struct supervisor *s)
 static void run_loop(struct supervisor *s)
 {
     while (!s->reaped || !s->none_left) {
+        s->fds[FD_HEALTH].fd = s->health.verdict_fd;
         if (poll(s->fds, FD_MAX, -1) < 0)
             continue;
         if (s->fds[FD_EXEC].revents)
@@ -266,6 +297,8 @@ static void run_loop(struct supervisor *s)
             fence_drain(&s->fence);
             mind_lease(s);
         }
+        if (s->health.verdict_fd >= 0 && s->fds[FD_HEALTH].revents)
+            on_health(s);
     }
     if (!s->executed)
         on_exec(s);
@@ -289,6 +322,8 @@ static int finish(struct supervisor *s)
     info.end_ms = now_ms(CLOCK_REALTIME);
     if (s->timed_out)
         info.cause = "timeout";
+    else if (s->unhealthy)
+        info.cause = "unhealthy";
     else if (s->stopping)
         info.cause = "stopped";
     else if (s->failed)

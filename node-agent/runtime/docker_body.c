@@ -35,6 +35,23 @@ static void append_option(json_t *list, const char *name, int64_t value)
     append_text(list, text);
 }
 
+static void append_health(json_t *list, const struct job_health *h)
+{
+    for (char *const *p = h->command; p && *p; p++) {
+        append_text(list, "--health-arg");
+        append_text(list, *p);
+    }
+    if (h->path) {
+        append_option(list, "--health-port", h->port);
+        append_text(list, "--health-path");
+        append_text(list, h->path);
+    }
+    append_option(list, "--health-interval", h->interval_ms);
+    append_option(list, "--health-timeout", h->timeout_ms);
+    append_option(list, "--health-start-period", h->start_period_ms);
+    append_option(list, "--health-retries", h->retries);
+}
+
 static json_t *entrypoint(const struct attempt_spec *spec)
 {
     json_t *list = json_pack("[s, s, s, s, s, s, s]", RUN_INIT, "--out", RUN_OUT, "--lease",
@@ -45,6 +62,8 @@ static json_t *entrypoint(const struct attempt_spec *spec)
     append_option(list, "--timeout", spec->timeout_ms);
     append_option(list, "--log-limit", spec->log_limit);
     append_option(list, "--echo", ECHO_BYTES);
+    if (spec->health)
+        append_health(list, spec->health);
     append_text(list, "--");
     return list;
 }

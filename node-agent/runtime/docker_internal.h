@@ -44,6 +44,7 @@ struct docker_task {
     struct sweep *sweep; // NULL = none
     unsigned calls;      // under way; the task lives at least as long
     bool started_told, oom;
+    enum health_word health; // told
     bool stopping, removing, deleting, pulled, recorded, inspecting;
     bool seen;   // in the listing that is being read
     bool orphan; // runs, and the engine does not know

@@ -207,14 +207,16 @@ static void tell_started(struct docker_task *t)
 {
     struct attempt_status status;
     outcome_running(&t->d->o.dirs, t->id, &status);
-    if (t->started_told || status.started_ms == 0)
+    if ((t->started_told && t->health == status.health) || status.started_ms == 0)
         return;
+    bool first = !t->started_told;
     t->started_told = true;
+    t->health = status.health;
     if (t->phase < DOCKER_RUNNING)
         t->phase = DOCKER_RUNNING;
     (void)snprintf(status.container_id, sizeof(status.container_id), "%s", t->container);
     outbox_started(t->d->outbox, &status);
-    if (t->stopping)
+    if (t->stopping && first)
         docker_task_signal(t);
 }
 

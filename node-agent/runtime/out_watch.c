@@ -37,6 +37,11 @@ static void tell_all(struct out_watch *w)
     }
 }
 
+static bool is_record(const char *name)
+{
+    return strcmp(name, "started") == 0 || strcmp(name, "exit") == 0 || strcmp(name, "health") == 0;
+}
+
 static void on_event(struct out_watch *w, const struct inotify_event *ev)
 {
     struct watched *x;
@@ -44,7 +49,7 @@ static void on_event(struct out_watch *w, const struct inotify_event *ev)
         tell_all(w);
         return;
     }
-    if (ev->len == 0 || (strcmp(ev->name, "started") != 0 && strcmp(ev->name, "exit") != 0))
+    if (ev->len == 0 || !is_record(ev->name))
         return;
     HASH_FIND(by_wd, w->wds, &ev->wd, sizeof(ev->wd), x);
     if (!x)

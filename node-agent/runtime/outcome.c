@@ -24,6 +24,7 @@ void outcome_running(const struct attempt_dirs *d, const char *id, struct attemp
     begin(id, ATTEMPT_RUNNING, ret);
     if (attempt_started_read(d, id, &pid, &ms) == 0)
         ret->started_ms = ms;
+    ret->health = attempt_health_read(d, id);
 }
 
 static bool stop_was_asked(const struct attempt_dirs *d, const char *id)
@@ -41,6 +42,7 @@ int outcome_ended(const struct attempt_dirs *d, const char *id, struct attempt_s
         return r;
     begin(id, ATTEMPT_ENDED, ret);
     ret->cause = rec.cause;
+    ret->health = attempt_health_read(d, id);
     ret->oom = rec.cause == CAUSE_OOM;
     ret->exit_code = rec.code;
     ret->has_exit = true;

@@ -35,6 +35,7 @@ struct proc {
     struct cgroup_leaf cgroup;
     int init_status; // wait status, -1 = not our child
     bool started_told, ended;
+    enum health_word health; // told
     bool stopping, removing, stray;
     UT_hash_handle hh;
 };
@@ -90,9 +91,10 @@ static void tell_started(struct proc *p)
 {
     struct attempt_status status;
     outcome_running(&p->rt->o.dirs, p->id, &status);
-    if (p->started_told || status.started_ms == 0)
+    if ((p->started_told && p->health == status.health) || status.started_ms == 0)
         return;
     p->started_told = true;
+    p->health = status.health;
     status.pid = p->init_pid;
     outbox_started(p->rt->outbox, &status);
 }
@@ -321,8 +323,7 @@ static void process_start(struct runtime *r, const struct attempt_spec *spec)
         launch(p, spec);
 }
 
-// --- stop, remove
-// ----------------------------------------------------------------------------------
+// --- stop, remove ------------------------------------------------------------------------------
 
 static void process_stop(struct runtime *r, const char *id, int64_t grace_ms)
 {
@@ -349,8 +350,7 @@ static void process_remove(struct runtime *r, const char *id)
     finish_removal(p);
 }
 
-// --- listing, at the start
-// -------------------------------------------------------------------------
+// --- listing, at the start ---------------------------------------------------------------------
 
 // What is known of a claim. False when there is nothing: no process and no sign that it was ever
 // started.
@@ -369,6 +369,7 @@ static bool list_one(struct process_runtime *rt, const char *id, bool stray,
     bool alive = adopt_living(p);
     outcome_running(&rt->o.dirs, id, ret);
     p->started_told = ret->started_ms != 0;
+    p->health = ret->health;
     ret->pid = p->init_pid;
     if (alive)
         return true;
@@ -421,8 +422,7 @@ static void list_all(void *userdata)
     }
 }
 
-// --- the rest of the table
-// -------------------------------------------------------------------------
+// --- the rest of the table ---------------------------------------------------------------------
 
 static json_t *process_usage(struct runtime *r)
 {

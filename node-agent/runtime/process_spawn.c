@@ -17,7 +17,7 @@
 
 #define DEFAULT_PATH "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #define LOCK_FD 3 // in the child
-#define OPTIONS_MAX 48
+#define OPTIONS_MAX (64 + 2 * HEALTH_ARGS_MAX)
 #define ENVIRONMENT "out/environment"
 
 struct texts { // a NULL-terminated list of owned texts
@@ -64,10 +64,24 @@ static void add_option(struct texts *t, const char *name, int64_t value)
     add(t, "%" PRId64, value);
 }
 
-static void add_folder(struct texts *t, const char *name, const char *path)
+static void add_text(struct texts *t, const char *name, const char *path)
 {
     add(t, "%s", name);
     add(t, "%s", path);
+}
+
+static void add_health(struct texts *t, const struct job_health *h)
+{
+    for (char *const *p = h->command; p && *p; p++)
+        add_text(t, "--health-arg", *p);
+    if (h->path) {
+        add_option(t, "--health-port", h->port);
+        add_text(t, "--health-path", h->path);
+    }
+    add_option(t, "--health-interval", h->interval_ms);
+    add_option(t, "--health-timeout", h->timeout_ms);
+    add_option(t, "--health-start-period", h->start_period_ms);
+    add_option(t, "--health-retries", h->retries);
 }
 
 static void build_argv(const struct runtime_options *o, const struct attempt_spec *spec,
@@ -80,21 +94,21 @@ static void build_argv(const struct runtime_options *o, const struct attempt_spe
     texts_init(t, n + OPTIONS_MAX);
     add(t, "%s", o->init_path);
     attempt_path(&o->dirs, spec->id, "out", path);
-    add_folder(t, "--out", path);
+    add_text(t, "--out", path);
     attempt_run_path(&o->dirs, spec->id, "", path);
-    add_folder(t, "--lease", path);
+    add_text(t, "--lease", path);
     attempt_path(&o->dirs, spec->id, "work", path);
-    add_folder(t, "--chdir", path);
-    add_folder(t, "--attempt", spec->id);
+    add_text(t, "--chdir", path);
+    add_text(t, "--attempt", spec->id);
     if (unit) {
         attempt_path(&o->dirs, spec->id, ENVIRONMENT, path);
-        add_folder(t, "--environment", path);
-        add_folder(t, "--delegated", "yes");
+        add_text(t, "--environment", path);
+        add_text(t, "--delegated", "yes");
         if (o->boot_id)
-            add_folder(t, "--boot-id", o->boot_id);
+            add_text(t, "--boot-id", o->boot_id);
     }
     for (size_t i = 0; cgroup && i < cgroup->n; i++)
-        add_folder(t, "--cgroup", cgroup->dirs[i]);
+        add_text(t, "--cgroup", cgroup->dirs[i]);
     if (spec->stop_signal > 0)
         add_option(t, "--stop-signal", spec->stop_signal);
     add_option(t, "--grace", spec->grace_ms);
@@ -104,6 +118,8 @@ static void build_argv(const struct runtime_options *o, const struct attempt_spe
         add_option(t, "--uid", spec->uid);
         add_option(t, "--gid", spec->gid);
     }
+    if (spec->health)
+        add_health(t, spec->health);
     if (!unit)
         add_option(t, "--lock-fd", LOCK_FD);
     add(t, "--");

@@ -24,7 +24,7 @@ struct runtime_events {
     void (*listed)(const struct runtime_attempt *items, size_t n, void *userdata);
     // "pulling image x: 40 %", "creating container", "starting".
     void (*phase)(const char *attempt_id, const char *text, void *userdata);
-    // RUNNING: status has pid, container_id, started_ms.
+    // RUNNING: status has pid, container_id, started_ms, health. Again when its health changes.
     void (*started)(const struct attempt_status *status, void *userdata);
     // ENDED, once per attempt and process life: also when a start failed (cause START_FAILED, IMAGE
     // or ENGINE).

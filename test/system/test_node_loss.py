@@ -158,6 +158,29 @@ def test_master_is_away_for_three_times_after(hosts):
     assert done["tasks"][0]["attempt"] == 1 and done["tasks"][0]["attempt_id"] == attempt, done
 
 
+def test_frozen_task_is_not_judged_by_its_health_check(hosts):
+    """Neither by a check that was under way when it was frozen, nor by those that would have been due."""
+    h = hosts(1)
+    checks = h.dir / "data" / "checks"
+    health = {"command": f"echo x >> {checks}; sleep 1", "interval": "100ms", "timeout": "3s", "retries": 1}
+    spec = {"name": "beat", "components": {"m": {"command": BEAT, "on_node_lost": {"after": f"{AFTER_S}s"}, "health": health}}}
+    job = h.api("POST", "/v1/jobs", spec)["id"]
+    h.wait_event("task.healthy", seconds=30, job=job)
+    t = h.task(job)
+    init_log = h.out(t["node"], t["attempt_id"]) / "init.log"
+    h.master.kill()
+    wait_line(init_log, "frozen", 30)
+    before = checks.read_text()
+    threading.Event().wait(2 * AFTER_S)  # the fault lasts
+    assert checks.read_text() == before
+    h.start_master()
+    wait_line(init_log, "goes on", 30)
+    wait_line(checks, before + "x\nx\n", 30)
+    (h.dir / "data" / "done").touch()
+    done = h.wait_job(job)
+    assert done["state"] == "succeeded" and done["tasks"][0]["attempt"] == 1, done["tasks"]
+
+
 def test_master_stopped_as_planned_freezes_nothing(hosts):
     h = hosts(2)
     job, node, attempt = start(h)
@@ -167,7 +190,7 @@ def test_master_stopped_as_planned_freezes_nothing(hosts):
     h.start_master()
     (h.dir / "data" / "done").touch()
     done = h.wait_job(job)
-    assert done["state"] == "succeeded" and done["tasks"][0]["attempt"] == 1, done
+    assert done["state"] == "succeeded" and done["tasks"][0]["attempt"] == 1, done["tasks"]
 
 
 def test_stopped_master_judges_nobody_for_the_time_it_was_away(hosts):
@@ -180,7 +203,7 @@ def test_stopped_master_judges_nobody_for_the_time_it_was_away(hosts):
     wait_line(h.out(node, attempt) / "init.log", "goes on", 30)
     (h.dir / "data" / "done").touch()
     done = h.wait_job(job)
-    assert done["state"] == "succeeded" and done["tasks"][0]["attempt"] == 1, done
+    assert done["state"] == "succeeded" and done["tasks"][0]["attempt"] == 1, done["tasks"]
     kinds = [e["type"] for e in h.events(after=mark, seconds=1)]
     assert "attempt.lost" not in kinds and "node.lost" not in kinds, kinds
 

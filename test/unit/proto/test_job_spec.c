@@ -207,6 +207,30 @@ START_TEST(canonical)
             "backoff\":"
             "\"1m\",\"scope\":\"task\"},\"stop\":{\"signal\":\"SIGTERM\",\"grace\":\"10s\"},"
             "\"on_node_lost\":{\"action\":\"restart\"},\"finishes_job\":false}}}");
+        static const char *const checks[][2] = {
+            {"{command: ./ok}",
+             "{\"command\":\"./"
+             "ok\",\"interval\":\"10s\",\"timeout\":\"5s\",\"start_period\":\"0s\","
+             "\"retries\":3}"},
+            {"{command: [a, b], interval: 1s, timeout: 100ms, retries: 1}",
+             "{\"command\":[\"a\",\"b\"],\"interval\":\"1s\",\"timeout\":\"100ms\","
+             "\"start_period\":\"0s\",\"retries\":1}"},
+            {"{http: {path: /well}, start_period: 1h}",
+             "{\"http\":{\"port\":0,\"path\":\"/well\"},\"interval\":\"10s\",\"timeout\":\"5s\","
+             "\"start_period\":\"1h\",\"retries\":3}"},
+        };
+        for (size_t i = 0; i < ARRAY_SIZE(checks); i++) {
+            char yaml[256];
+            (void)snprintf(yaml, sizeof(yaml),
+                           "name: a\ncomponents: {x: {command: y, ports: 1, health: %s}}\n",
+                           checks[i][0]);
+            struct job_spec *s = good(yaml);
+            cleanup_json json_t *j = job_spec_to_json(s);
+            cleanup_free char *text = json_text(
+                json_object_get(json_object_get(json_object_get(j, "components"), "x"), "health"));
+            ck_assert_str_eq(text, checks[i][1]);
+            job_spec_free(s);
+        }
     }
 END_TEST
 

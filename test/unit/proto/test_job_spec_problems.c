@@ -271,6 +271,26 @@ START_TEST(mounts)
     }
 END_TEST
 
+START_TEST(health)
+    {
+        component("health: x, command: x", "health", "a mapping such as {command: ./check");
+        component("health: {}, command: x", "health", "exactly one of `command` and `http`");
+        component("health: {command: a, http: {port: 80}}, command: x", "health", "exactly one of");
+        component("health: {command: a, retrie: 1}, command: x", "health.retrie",
+                  "did you mean \"retries\"?");
+        component("health: {command: 3s, interval: 1ms}, command: x", "health.interval",
+                  "expected");
+        component("health: {command: a, retries: 0}, command: x", "health.retries", "expected");
+        component("health: {http: 80}, command: x", "health.http", "a mapping such as {port: 0");
+        component("health: {http: {port: 70000}}, command: x", "health.http.port", "expected");
+        component("health: {http: {port: 80, path: a b}}, command: x", "health.http.path",
+                  "a path such as /healthz");
+        component("health: {http: {}}, command: x", "health.http", "set `ports: 1`, or name");
+        component("health: {http: {port: 2}}, ports: 2, command: x", "health.http",
+                  "expected 0 to 1");
+    }
+END_TEST
+
 START_TEST(not_supported_yet)
     {
         top("weight: 2", "weight", "\"weight\": not supported yet");
@@ -282,7 +302,6 @@ START_TEST(not_supported_yet)
         top("array: {n: 3}", "array", "not supported yet");
         top("deadline: 3h", "deadline", "not supported yet");
         top("data: x", "data", "not supported yet");
-        top("health: {}", "health", "not supported yet");
         component("num: {min: 1, max: 32}, command: x", "num", "not supported yet");
         component("constraints: {zone: {a: b}}, command: x", "constraints.zone", "expected a text");
         component("constraints: {cuda: '>= new'}, command: x", "constraints.cuda",
@@ -295,7 +314,6 @@ START_TEST(not_supported_yet)
         component("on_node_lost: {after: 0}, command: x", "on_node_lost.after", "expected");
         component("on_node_lost: 60s, command: x", "on_node_lost", "a mapping such as");
         component("resize: {mode: live}, command: x", "resize", "not supported yet");
-        component("health: {}, command: x", "health", "not supported yet");
         component("restart: {policy: always, scope: job}, command: x", "restart.scope",
                   "\"scope: job\": not supported yet");
         component("restart: {policy: always, scope: node}, command: x", "restart.scope",
@@ -410,6 +428,7 @@ int main(void)
     tcase_add_test(c, whole_files);
     tcase_add_test(c, components);
     tcase_add_test(c, mounts);
+    tcase_add_test(c, health);
     tcase_add_test(c, not_supported_yet);
     tcase_add_test(c, texts_that_are_none);
     tcase_add_test(c, very_many_mistakes);
