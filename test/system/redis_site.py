@@ -54,6 +54,9 @@ class Redis:
         done = subprocess.run(["redis-cli", "-p", str(self.port), *map(str, words)], capture_output=True, text=True, check=True, timeout=30 * PATIENCE)
         return done.stdout.strip()
 
+    def info(self):
+        return self.cli("info", "persistence")
+
     def kill(self, sig):
         os.kill(self.process.pid, sig)
 

@@ -7,11 +7,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
-from meadow_cluster import Cluster, job
-from redis_site import Redis, Relay
+from meadow_cluster import BIN, PATIENCE, Cluster, job, wait_fd
+from redis_site import Notified, Redis, Relay, ended
 
 
 def reads_show_what_was_committed(cluster, jid):
@@ -24,28 +25,44 @@ def never_unreachable(cluster):
     assert [e for e in cluster.get("/v1/events?limit=1000")["items"] if e["type"] == "node.unreachable"] == []
 
 
+def to_external(cluster, relay=False):
+    """Its master keeps its state in a Redis beside it from now on; relay: that it reaches through a relay."""
+    cluster.kill("master", signal.SIGTERM)  # its own Redis ends with it; the external one goes on with its files
+    redis = cluster.redis = Redis(cluster.dir / "master" / "redis").start()
+    cluster.relay = Relay(redis.port) if relay else None
+    cluster.redis_url = redis.url(cluster.relay.port if relay else None)
+    cluster.more = f"redis_url: {cluster.redis_url}\nsync_interval: 200ms\nlease: 6s\n"
+    cluster.master = cluster.start_master(cluster.more)
+    return cluster
+
+
+def external_down(cluster):
+    done = cluster.down()
+    cluster.redis.stop()
+    if cluster.relay:
+        cluster.relay.close()
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.fixture
 def external(make_cluster):
-    """external(nodes): a cluster whose master keeps its state in a Redis beside it; relay=True: that it reaches through a relay."""
-    made = []
+    """A cluster of the test's own."""
+    cluster = to_external(make_cluster(2, cpu=4))
+    yield cluster
+    external_down(cluster)
 
-    def make(nodes=1, relay=False):
-        cluster = make_cluster(nodes, cpu=4)
-        cluster.kill("master", signal.SIGTERM)  # its own Redis ends with it; the external one goes on with its files
-        redis = Redis(cluster.dir / "master" / "redis").start()
-        made.append(redis)
-        cluster.redis = redis
-        if relay:
-            cluster.relay = Relay(redis.port)
-            made.append(cluster.relay)
-        url = redis.url(cluster.relay.port if relay else None)
-        cluster.more = f"redis_url: {url}\nsync_interval: 200ms\nlease: 6s\n"
-        cluster.master = cluster.start_master(cluster.more)
-        return cluster
 
-    yield make
-    for x in made:
-        x.close() if isinstance(x, Relay) else x.stop()
+@pytest.fixture(scope="module")
+def healing(binaries):
+    """One cluster, with a job that runs, for the faults after which everything is as before."""
+    folder = Path(tempfile.mkdtemp(prefix="mw-", dir="/tmp"))
+    cluster = to_external(Cluster(folder / "c", nodes=2, cpu=4).up(), relay=True)
+    cluster.runs = running(cluster)
+    try:
+        yield cluster
+    finally:
+        external_down(cluster)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def lease_deadline(cluster, jid):
@@ -96,7 +113,7 @@ def running(cluster):
 
 
 def test_store_is_killed(external):
-    cluster = external(2)
+    cluster = external
     runs = running(cluster)
     acknowledged = [cluster.submit(job("true", name=f"a-{i}")) for i in range(5)]
     cluster.redis.stop()
@@ -105,6 +122,184 @@ def test_store_is_killed(external):
     store_is_back(cluster)
     for jid in acknowledged:
         assert cluster.wait(jid)["state"] == "succeeded"
+
+
+def test_own_redis_is_killed(make_cluster):
+    cluster = make_cluster(1)
+    runs = running(cluster)
+    for i in range(5):
+        pid = cluster.kill("redis")
+        assert cluster.wait(cluster.submit_again(job("true", name=f"a-{i}")))["state"] == "succeeded"
+        assert cluster.pid("redis") != pid
+    assert cluster.get(f"/v1/jobs/{runs}")["state"] == "running"
+
+
+def goes_and_heals(cluster, begin, end, reason):
+    begin()
+    late = asked_too_late(cluster)
+    store_is_away(cluster, cluster.runs, reason)
+    end()
+    store_is_back(cluster, late)
+
+
+def goes_by_config(cluster, name, value, right, reason):
+    goes_and_heals(cluster, lambda: cluster.redis.cli("config", "set", name, value), lambda: cluster.redis.cli("config", "set", name, right), reason)
+
+
+def test_store_is_out_of_memory(healing):
+    goes_by_config(healing, "maxmemory", 1, 0, "OOM")
+
+
+def test_store_gets_an_evicting_policy(healing):
+    goes_by_config(healing, "maxmemory-policy", "allkeys-lru", "noeviction", "maxmemory-policy allkeys-lru, but it must be noeviction")
+
+
+def test_store_stops_to_fsync(healing):
+    goes_by_config(healing, "appendfsync", "everysec", "always", "appendfsync everysec, but it must be always")
+
+
+def test_store_becomes_a_read_only_replica(healing):
+    redis = healing.redis
+    goes_and_heals(healing, lambda: redis.cli("replicaof", "127.0.0.1", 1), lambda: redis.cli("replicaof", "no", "one"), "is a replica")
+
+
+def test_store_can_not_write_its_snapshot(healing):
+    """MISCONF: what a Redis with snapshots says when its disk is full."""
+    redis = healing.redis
+    in_the_way = redis.dir / "dump.rdb"
+
+    def saved(status):
+        redis.cli("bgsave")
+        end = time.monotonic() + 30 * PATIENCE
+        while "rdb_bgsave_in_progress:0\n" not in redis.info() or f"rdb_last_bgsave_status:{status}" not in redis.info():
+            assert time.monotonic() < end, redis.info()
+
+    def begin():
+        in_the_way.mkdir()
+        redis.cli("config", "set", "save", "3600 1")
+        saved("err")
+
+    def end():
+        in_the_way.rmdir()
+        saved("ok")
+        redis.cli("config", "set", "save", "")
+
+    goes_and_heals(healing, begin, end, "MISCONF")
+
+
+def test_store_connection_is_half_open(healing):
+    goes_and_heals(healing, healing.relay.hold, healing.relay.mend, "no answer within")
+
+
+def test_store_batch_whose_answer_is_lost_is_applied_once(healing):
+    cluster = healing
+    ran = cluster.dir / "ran"
+    cluster.relay.lose_answer()
+    jid = cluster.submit(job(f"echo once >> {ran}", name="once"))
+    assert cluster.relay.lost.is_set()
+    assert cluster.wait(jid)["state"] == "succeeded"
+    assert ran.read_text() == "once\n"
+    events = [e["type"] for e in cluster.get(f"/v1/events?limit=1000&job={jid}")["items"]]
+    assert sorted(set(events)) == sorted(events), events
+
+
+@pytest.mark.parametrize("name,found,right", [
+    ("maxmemory-policy", "volatile-ttl", "noeviction"), ("appendonly", "no", "yes"), ("appendfsync", "no", "always"),
+    ("no-appendfsync-on-rewrite", "yes", "no")])
+def test_unsafe_store_is_refused_at_start(stopped, name, found, right):
+    stopped.redis.cli("config", "set", name, found)
+    try:
+        refused(stopped, f"has {name} {found}, but it must be {right}", f"CONFIG SET {name} {right}")
+    finally:
+        stopped.redis.cli("config", "set", name, right)
+
+
+def test_read_only_replica_is_refused_at_start(stopped):
+    stopped.redis.cli("replicaof", "127.0.0.1", 1)
+    try:
+        refused(stopped, "is a replica of another server", "REPLICAOF NO ONE")
+    finally:
+        stopped.redis.cli("replicaof", "no", "one")
+
+
+def test_store_that_refuses_its_user_is_told_at_start(stopped):
+    stopped.redis.cli("acl", "setuser", "meadow", "resetpass", ">other")
+    try:
+        refused(stopped, "refuses us: WRONGPASS")
+        stopped.redis.cli("acl", "setuser", "meadow", "resetpass", ">p:w", "-config|get")
+        refused(stopped, "CONFIG GET appendonly: NOPERM", "ACL SETUSER")
+    finally:
+        stopped.redis.cli("acl", "setuser", "meadow", "resetpass", ">p:w", "+config|get")
+
+
+def refused(cluster, *texts):
+    log = cluster.dir / "log" / "master.log"
+    before = log.stat().st_size
+    assert ended(cluster.start_master(cluster.more, ready=False)) == 1
+    told = log.read_bytes()[before:].decode()
+    for text in texts:
+        assert text in told, told
+    assert "p:w" not in told
+
+
+@pytest.fixture(scope="module")
+def stopped(binaries):
+    """One whose master is stopped."""
+    folder = Path(tempfile.mkdtemp(prefix="mw-", dir="/tmp"))
+    cluster = to_external(Cluster(folder / "c", nodes=1).up())
+    cluster.kill("master", signal.SIGTERM)
+    try:
+        yield cluster
+        cluster.start_master(cluster.more)  # nothing stays of the refusals
+    finally:
+        external_down(cluster)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_second_master_on_the_same_store(external, tmp_path):
+    cluster = external
+    runs = running(cluster)
+    refused(cluster, "another master uses this folder")
+    # One with a copy of the identity, and a folder of its own.
+    shutil.copytree(cluster.dir / "master" / "identity", tmp_path / "d" / "identity")
+    config = tmp_path / "second.yml"
+    config.write_text(f"data_dir: {tmp_path}/d\nrun_dir: {tmp_path}/run\nshared_data: {tmp_path}/shared\n"
+                      f"listen: {{address: 127.0.0.1, port: 0}}\nredis_url: {cluster.redis_url}\n")
+    config.chmod(0o600)
+    log = tmp_path / "log"
+    second = [BIN / "meadow-master", "--config", config]
+    with open(log, "wb") as out:
+        assert ended(subprocess.Popen(second, stdout=out, stderr=out)) == 1
+    assert "another master of this cluster works on redis://" in log.read_text()
+    assert cluster.get(f"/v1/jobs/{runs}")["state"] == "running"
+    assert cluster.wait(cluster.submit_again(job("true", name="first")))["state"] == "succeeded"
+    # The first is asleep for so long that the second takes it for dead. It ends when it wakes.
+    cluster.master.send_signal(signal.SIGSTOP)
+    with Notified(tmp_path / "n") as env, open(log, "ab") as out:
+        other = subprocess.Popen(second, stdout=out, stderr=out, env=env)
+    cluster.master.send_signal(signal.SIGCONT)
+    assert ended(cluster.master) == 1
+    assert "another owner took the store" in (cluster.dir / "log" / "master.log").read_text()
+    other.send_signal(signal.SIGTERM)
+    assert ended(other) == 0
+    cluster.master = cluster.start_master(cluster.more)
+    assert cluster.get(f"/v1/jobs/{runs}")["state"] == "running"
+
+
+def test_accepted_stop_is_carried_out_while_the_store_is_away(external):
+    cluster = external
+    told = cluster.dir / "pid"
+    os.mkfifo(told)
+    jid = cluster.submit(job(f"trap '' TERM; echo $$ > {told}; while :; do sleep 1; done", name="stubborn", stop={"grace": "2s"}))
+    pid = os.pidfd_open(int(told.read_text()))
+    cluster.wait_task(jid, "running")
+    assert cluster.api("POST", f"/v1/jobs/{jid}:stop").status == 200
+    cluster.redis.kill(signal.SIGSTOP)
+    wait_fd(pid, 30)  # killed when its grace is over
+    os.close(pid)
+    assert cluster.get(f"/v1/jobs/{jid}")["state"] == "stopping"
+    cluster.redis.kill(signal.SIGCONT)
+    assert cluster.wait(jid)["state"] == "stopped"
 
 
 def test_store_that_hangs(make_cluster):
