@@ -41,7 +41,12 @@ static void job_row(struct table *t, const json_t *j)
     table_cell(t, json_opt_str(j, "state", NULL));
     table_cell(t, json_opt_str(j, "user", NULL));
     table_cellf(t, "%lld", (long long)json_opt_i64(j, "priority", 0));
-    table_cellf(t, "%ld/%ld", component_sum(j, "running"), job_tasks(j, NULL));
+    const json_t *array = json_object_get(j, "array");
+    if (array)
+        table_cellf(t, "%lld/%lld", (long long)json_opt_i64(array, "running", 0),
+                    (long long)json_opt_i64(array, "count", 0));
+    else
+        table_cellf(t, "%ld/%ld", component_sum(j, "running"), job_tasks(j, NULL));
     table_cell(t, age);
     table_cell(t, json_opt_str(j, "reason", NULL));
 }
@@ -65,6 +70,14 @@ static void print_jobs(const struct cli *cli, const json_t *items)
     table_free(t);
 }
 
+static void put_filter(struct strbuf *query, const char *key, const char *value)
+{
+    if (!value)
+        return;
+    strbuf_printf(query, "&%s=", key);
+    api_encode(query, value, false);
+}
+
 int cmd_job_list(struct cli *cli, const struct args *args)
 {
     struct err e = {""};
@@ -72,16 +85,14 @@ int cmd_job_list(struct cli *cli, const struct args *args)
     cleanup_json json_t *list = NULL;
     cleanup_strbuf struct strbuf query = {0};
     const char *state = args_value(args, "state");
-    const char *user = args_value(args, "user");
 
     if (args_number(args, "limit", 1, 1000000, &limit, &e) < 0)
         return cli_usage(args, e.text);
     strbuf_puts(&query, "?state=");
-    api_encode(&query, state ? state : args_has(args, "all") ? "all" : "live", false);
-    if (user) {
-        strbuf_puts(&query, "&user=");
-        api_encode(&query, user, false);
-    }
+    bool all = args_has(args, "all") || args_has(args, "array");
+    api_encode(&query, state ? state : all ? "all" : "live", false);
+    put_filter(&query, "user", args_value(args, "user"));
+    put_filter(&query, "array", args_value(args, "array"));
     int code = cli_get_list(cli, "job list", "/v1/jobs", query.data, limit, &list);
     if (code != CLI_OK || cli_print_value(cli, list))
         return code;
@@ -158,20 +169,21 @@ int job_wait(struct cli *cli, const char *what, const char *id, json_t **ret)
     }
 }
 
-int cmd_job_wait(struct cli *cli, const struct args *args)
+static int wait_one(struct cli *cli, const struct args *args, const char *ref)
 {
     cleanup_json json_t *first = NULL;
     cleanup_json json_t *job = NULL;
     struct api *api;
-    cleanup_free char *path = cli_path("/v1/jobs/", args->words[0], "");
+    cleanup_free char *path = cli_path("/v1/jobs/", ref, "");
     int code = cli_api(cli, &api);
 
+    (void)args;
     if (code == CLI_OK && api_catch_interrupt(api) < 0)
         code = cli_fail(CLI_FAILED, "job wait", "signals can't be caught", NULL);
     if (code == CLI_OK)
         code = cli_get(cli, "job wait", path, &first);
     // From here by id: the name could come to mean a newer job.
-    const char *id = json_opt_str(first, "id", args->words[0]);
+    const char *id = json_opt_str(first, "id", ref);
     if (code == CLI_OK)
         code = job_wait(cli, "job wait", id, &job);
     if (code == CLI_INTERRUPTED)
@@ -182,7 +194,12 @@ int cmd_job_wait(struct cli *cli, const struct args *args)
     return job_exit_status(job);
 }
 
-// --- stop, delete ---
+int cmd_job_wait(struct cli *cli, const struct args *args)
+{
+    return job_each(cli, args, wait_one);
+}
+
+// --- hold, release, stop, delete ---
 
 static void print_done(const struct cli *cli, const json_t *job, const char *done)
 {
@@ -193,44 +210,58 @@ static void print_done(const struct cli *cli, const json_t *job, const char *don
         (void)printf("job %s %s\n", id, json_opt_str(job, "state", done));
 }
 
-// For each job named; the first failure's status, all are tried.
-static int each(struct cli *cli, const struct args *args, const char *what, const char *method,
-                const char *suffix, const char *done)
+static int change(struct cli *cli, const char *ref, const char *what, const char *method,
+                  const char *suffix, const char *done)
 {
-    int result = CLI_OK;
+    cleanup_json json_t *answer = NULL;
+    cleanup_free char *path = cli_path("/v1/jobs/", ref, suffix);
+    cleanup_free char *title = cli_format("%s %s", what, ref);
+    int code = cli_send(cli, title, method, path, NULL, &answer);
+    if (code == CLI_OK && !cli_print_value(cli, answer))
+        print_done(cli, answer, done);
+    return code;
+}
 
-    for (size_t i = 0; i < args->n_words; i++) {
-        cleanup_json json_t *answer = NULL;
-        cleanup_free char *path = cli_path("/v1/jobs/", args->words[i], suffix);
-        cleanup_free char *title = cli_format("%s %s", what, args->words[i]);
-        int code = cli_send(cli, title, method, path, NULL, &answer);
-        if (code != CLI_OK) {
-            result = result == CLI_OK ? code : result;
-            if (code == CLI_UNREACHABLE)
-                break;
-        } else if (!cli_print_value(cli, answer)) {
-            print_done(cli, answer, done);
-        }
-    }
-    return result;
+static int stop_one(struct cli *cli, const struct args *args, const char *ref)
+{
+    (void)args;
+    return change(cli, ref, "job stop", "POST", ":stop", "stopping");
+}
+
+static int hold_one(struct cli *cli, const struct args *args, const char *ref)
+{
+    (void)args;
+    return change(cli, ref, "job hold", "POST", ":hold", "held");
+}
+
+static int release_one(struct cli *cli, const struct args *args, const char *ref)
+{
+    (void)args;
+    return change(cli, ref, "job release", "POST", ":release", "released");
+}
+
+static int delete_one(struct cli *cli, const struct args *args, const char *ref)
+{
+    (void)args;
+    return change(cli, ref, "job delete", "DELETE", "", "deleted");
 }
 
 int cmd_job_stop(struct cli *cli, const struct args *args)
 {
-    return each(cli, args, "job stop", "POST", ":stop", "stopping");
+    return job_each(cli, args, stop_one);
 }
 
 int cmd_job_hold(struct cli *cli, const struct args *args)
 {
-    return each(cli, args, "job hold", "POST", ":hold", "held");
+    return job_each(cli, args, hold_one);
 }
 
 int cmd_job_release(struct cli *cli, const struct args *args)
 {
-    return each(cli, args, "job release", "POST", ":release", "released");
+    return job_each(cli, args, release_one);
 }
 
 int cmd_job_delete(struct cli *cli, const struct args *args)
 {
-    return each(cli, args, "job delete", "DELETE", "", "deleted");
+    return job_each(cli, args, delete_one);
 }

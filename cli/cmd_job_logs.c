@@ -153,12 +153,12 @@ static int read_options(const struct args *args, struct job_logs_options *o)
     return CLI_OK;
 }
 
-int cmd_job_logs(struct cli *cli, const struct args *args)
+static int logs_one(struct cli *cli, const struct args *args, const char *ref)
 {
     struct job_logs_options o;
     cleanup_json json_t *job = NULL;
     struct api *api = NULL;
-    cleanup_free char *path = cli_path("/v1/jobs/", args->words[0], "");
+    cleanup_free char *path = cli_path("/v1/jobs/", ref, "");
     int code = read_options(args, &o);
 
     if (code == CLI_OK)
@@ -169,6 +169,10 @@ int cmd_job_logs(struct cli *cli, const struct args *args)
         code = cli_get(cli, "job logs", path, &job);
     if (code == CLI_OK)
         code = job_logs(cli, "job logs", job, &o);
-    return code == CLI_INTERRUPTED ? job_interrupted(json_opt_str(job, "id", args->words[0]))
-                                   : code;
+    return code == CLI_INTERRUPTED ? job_interrupted(json_opt_str(job, "id", ref)) : code;
+}
+
+int cmd_job_logs(struct cli *cli, const struct args *args)
+{
+    return job_each(cli, args, logs_one);
 }

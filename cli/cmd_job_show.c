@@ -140,12 +140,26 @@ static void print_tasks(const struct cli *cli, const json_t *j)
     table_free(t);
 }
 
-int cmd_job_show(struct cli *cli, const struct args *args)
+static void print_array(const json_t *job)
+{
+    const json_t *a = json_object_get(job, "array");
+    if (!a)
+        return;
+    (void)printf(
+        "%-10s %s: %lld pending, %lld running, %lld succeeded, %lld failed, %lld stopped\n",
+        "elements", json_opt_str(a, "spec", "?"), (long long)json_opt_i64(a, "pending", 0),
+        (long long)json_opt_i64(a, "running", 0), (long long)json_opt_i64(a, "succeeded", 0),
+        (long long)json_opt_i64(a, "failed", 0), (long long)json_opt_i64(a, "stopped", 0));
+    (void)printf("%-10s meadow job list --array %s\n", "each", json_opt_str(job, "id", "?"));
+}
+
+static int show_one(struct cli *cli, const struct args *args, const char *ref)
 {
     cleanup_json json_t *job = NULL;
-    cleanup_free char *path = cli_path("/v1/jobs/", args->words[0], "");
+    cleanup_free char *path = cli_path("/v1/jobs/", ref, "");
     int code = cli_get(cli, "job show", path, &job);
 
+    (void)args;
     if (code != CLI_OK || cli_print_value(cli, job))
         return code;
     if (cli->quiet) {
@@ -153,13 +167,19 @@ int cmd_job_show(struct cli *cli, const struct args *args)
         return CLI_OK;
     }
     print_head(cli, job);
+    print_array(job);
     print_components(cli, job);
     if (json_opt_bool(job, "hidden", false))
         (void)printf("\nWhat it runs, its tasks and logs are shown to %s and to operators.\n",
                      json_opt_str(job, "user", "its owner"));
-    else
+    else if (!json_object_get(job, "array"))
         print_tasks(cli, job);
     return CLI_OK;
+}
+
+int cmd_job_show(struct cli *cli, const struct args *args)
+{
+    return job_each(cli, args, show_one);
 }
 
 // --- explain ---
@@ -230,15 +250,16 @@ static void print_reservation(const json_t *r)
     (void)printf("%s\n", json_opt_bool(r, "strict", false) ? "; its nodes are held for it" : "");
 }
 
-int cmd_job_explain(struct cli *cli, const struct args *args)
+static int explain_one(struct cli *cli, const struct args *args, const char *ref)
 {
     cleanup_json json_t *x = NULL;
     char age[48];
     size_t i;
     const json_t *b;
-    cleanup_free char *path = cli_path("/v1/jobs/", args->words[0], "/explain");
+    cleanup_free char *path = cli_path("/v1/jobs/", ref, "/explain");
     int code = cli_get(cli, "job explain", path, &x);
 
+    (void)args;
     if (code != CLI_OK || cli_print_value(cli, x))
         return code;
     output_age(x, "since", NULL, age, sizeof(age));
@@ -257,4 +278,9 @@ int cmd_job_explain(struct cli *cli, const struct args *args)
     print_ahead(json_object_get(x, "ahead"));
     print_node_reasons(cli, json_object_get(x, "nodes"));
     return CLI_OK;
+}
+
+int cmd_job_explain(struct cli *cli, const struct args *args)
+{
+    return job_each(cli, args, explain_one);
 }

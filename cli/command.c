@@ -30,6 +30,7 @@ static const struct option_spec job_list_options[] = {
     {"all", 'a', NULL, "jobs that are over as well"},
     {"user", 0, "U", "only this user's"},
     {"state", 0, "S", "only jobs in this state"},
+    {"array", 0, "J", "the elements of this array"},
     {"limit", 0, "N", "at most N (default: all)"},
     {0},
 };

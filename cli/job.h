@@ -8,6 +8,10 @@ bool job_is_over(const char *state);
 // Held requests until the job is over; *ret (caller's) is how it ended. Survives a restart of the
 // master. Exit status of the waiting itself.
 int job_wait(struct cli *cli, const char *what, const char *id, json_t **ret);
+// For each job named by the words, "J_[1-3,7]" being the elements of an array. All are tried but
+// after CLI_UNREACHABLE; the first failure's status.
+int job_each(struct cli *cli, const struct args *args,
+             int (*one)(struct cli *cli, const struct args *args, const char *ref));
 // CLI_OK when it succeeded, else CLI_FAILED.
 int job_exit_status(const json_t *job);
 // Prints "job NAME (ID) succeeded" or why not, in the format wanted.

@@ -180,9 +180,15 @@ static void component_reset(struct job_component *c)
     job_health_free(c->health);
 }
 
+struct job_spec *job_spec_ref(struct job_spec *spec)
+{
+    spec->refs++;
+    return spec;
+}
+
 void job_spec_free(struct job_spec *spec)
 {
-    if (!spec)
+    if (!spec || spec->refs-- > 0)
         return;
     for (size_t i = 0; i < spec->n_components; i++)
         component_reset(&spec->components[i]);
@@ -190,6 +196,7 @@ void job_spec_free(struct job_spec *spec)
     for (size_t i = 0; i < spec->n_after; i++)
         free(spec->after[i].job);
     free(spec->after);
+    job_array_reset(&spec->array);
     free(spec->name);
     json_decref(spec->tags);
     free(spec);

@@ -6,6 +6,7 @@
 
 #include "common/err.h"
 #include "proto/health.h"
+#include "proto/job_array.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -124,6 +125,8 @@ struct job_spec {
     json_t *tags; // object or NULL
     struct job_after *after;
     size_t n_after;
+    struct job_array array;
+    int refs; // further holders: job_spec_ref
 };
 
 struct job_problem {
@@ -155,6 +158,8 @@ int job_spec_parse(const char *text, size_t len, const char *format, const char 
                    struct job_spec **ret, struct job_problems *problems,
                    struct job_warnings *warnings, struct err *e) WARN_UNUSED;
 void job_spec_free(struct job_spec *spec);
+// One holder more: the next job_spec_free only takes that back.
+struct job_spec *job_spec_ref(struct job_spec *spec);
 
 // Canonical JSON (units as users write them and exact: "8192m", "500m", "10s");
 // job_spec_from_json(job_spec_to_json(x)) == x. What the master stores and shows as `spec`. NULL =

@@ -5,6 +5,7 @@
 #include "proto/constraint.h"
 #include "proto/job_spec_internal.h"
 
+#include "common/cleanup.h"
 #include "common/json.h"
 #include "common/units.h"
 
@@ -218,6 +219,12 @@ static json_t *after_json(struct out *o, const struct job_spec *spec)
     return list;
 }
 
+static json_t *array_json(const struct job_array *a)
+{
+    cleanup_free char *text = job_array_text(a);
+    return text ? json_string(text) : NULL;
+}
+
 json_t *job_spec_to_json(const struct job_spec *spec)
 {
     struct out o = {false};
@@ -231,6 +238,8 @@ json_t *job_spec_to_json(const struct job_spec *spec)
     put(&o, j, "allocation", allocation_json(&o, spec));
     if (spec->n_after)
         put(&o, j, "after", after_json(&o, spec));
+    if (spec->array.count)
+        put(&o, j, "array", array_json(&spec->array));
     for (size_t i = 0; i < spec->n_components; i++)
         put(&o, components, spec->components[i].name, component_json(&o, &spec->components[i]));
     put(&o, j, "components", components);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job waits for beside room: `after`, a job, or a list of jobs or of {job, when}.
+// What a job file says about the queue: `after`, a job, or a list of jobs or of {job, when};
+// `array`, its elements.
 #include "proto/job_spec_internal.h"
 
 #include "common/cleanup.h"
@@ -78,4 +79,24 @@ void job_read_after(struct job_reader *r, const struct job_field *f, const json_
         add_after(r, item, spec);
         job_reader_pop(r);
     }
+}
+
+void job_read_array(struct job_reader *r, const struct job_field *f, const json_t *value,
+                    void *object)
+{
+    char room[JOB_READER_TEXT_BYTES];
+    struct err e = {""};
+    struct job_spec *spec = object;
+    const char *text = json_is_boolean(value) ? NULL : job_reader_text(r, value, room);
+
+    (void)f;
+    if (!text) {
+        job_reader_expected(r, value, "indices such as 1-1000%50, 0-15:4 or 1,3,7");
+        return;
+    }
+    int x = job_array_parse(text, &spec->array, &e);
+    if (x == -ENOMEM)
+        r->failed = true;
+    else if (x < 0)
+        job_reader_problem(r, value, "%s", e.text);
 }

@@ -26,6 +26,8 @@ bool job_name_is_valid(const char *name)
 bool job_name_check(struct job_reader *r, const json_t *value, const char *name)
 {
     char quoted[TEXT_QUOTE_BYTES];
+    size_t len;
+    int index;
 
     if (!job_name_is_valid(name)) {
         job_reader_problem(r, value, "found %s, expected " NAME_FORM, text_quote(name, quoted));
@@ -33,6 +35,13 @@ bool job_name_check(struct job_reader *r, const json_t *value, const char *name)
     }
     if (id_is('j', name)) {
         job_reader_problem(r, value, "\"%s\" looks like the id of a job: choose another name",
+                           name);
+        return false;
+    }
+    if (job_element_split(name, &len, &index) && len == ID_BYTES - 1 && name[0] == 'j') {
+        job_reader_problem(r, value,
+                           "\"%s\" looks like the id of an array's element: choose "
+                           "another name",
                            name);
         return false;
     }
@@ -184,7 +193,7 @@ static const struct job_field fields[] = {
     {"job_redis", job_later_bool, 0, 0, 0, NULL},
     {"job_names", job_later_names, 0, 0, 0, NULL},
     {"after", job_read_after, 0, 0, 0, NULL},
-    {"array", job_later_any, 0, 0, 0, NULL},
+    {"array", job_read_array, 0, 0, 0, NULL},
     {"data", job_later_any, 0, 0, 0, NULL},
     {"deadline", job_later_any, 0, 0, 0, NULL},
     {"secrets", job_later_any, 0, 0, 0, NULL},

@@ -20,7 +20,7 @@ struct stream {
     struct principal who;
     struct cluster_watch watch;
     uv_timer_t heartbeat;
-    char job[ID_BYTES]; // filter, "" = all
+    char job[JOB_ID_BYTES]; // filter, "" = all
     struct stream *prev, *next;
 };
 

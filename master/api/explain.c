@@ -2,6 +2,7 @@
 // /v1/jobs/{j}/explain: why a job waits.
 #include "common/json.h"
 #include "master/api/handlers.h"
+#include "master/cluster/array.h"
 #include "master/cluster/dependency.h"
 #include "master/scheduler/plan.h"
 
@@ -44,6 +45,16 @@ static json_t *ahead(struct cluster *c, const struct job *of)
     return a;
 }
 
+// Of what keeps it from being looked at: its word, and the text; NULL = nothing does.
+static const char *waits_for(const struct job *j, char text[REASON_BYTES])
+{
+    dependency_text(j->array ? j->array : j, text, REASON_BYTES);
+    if (text[0])
+        return "after";
+    array_text(j, text, REASON_BYTES);
+    return text[0] ? "array" : NULL;
+}
+
 void jobs_explain(struct call *call)
 {
     char text[REASON_BYTES];
@@ -53,12 +64,13 @@ void jobs_explain(struct call *call)
     if (!j)
         return;
     json_t *more = NULL;
-    int r = cluster_job_explain(c, j, &x, &more);
+    struct job *of = j->elements && j->elements->next ? j->elements->next : j;
+    int r = cluster_job_explain(c, of, &x, &more);
     if (r < 0 && r != -EALREADY) {
         api_problem(call, 503, "out of memory");
         return;
     }
-    dependency_text(j, text, sizeof(text));
+    const char *why = waits_for(j, text);
     json_t *body = r == 0 ? explanation_json(c, &x) : json_object();
     if (r < 0) {
         json_put_str(body, "summary",
@@ -66,8 +78,8 @@ void jobs_explain(struct call *call)
                      : j->held                 ? "it is held: `meadow job release` lets it go on"
                      : text[0]                 ? text
                                                : "nothing of this job waits for a place");
-        if (text[0])
-            json_put_str(body, "why", "after");
+        if (why)
+            json_put_str(body, "why", why);
         json_put(body, "blockers", json_array());
         json_put(body, "nodes", json_array());
     }

@@ -245,6 +245,36 @@ static size_t filter_total(struct cluster *c, const struct filter *f)
     return n;
 }
 
+// Of the array ?array=, by number; `after` is the number of the next one.
+static void list_elements(struct call *call, const struct filter *f, int limit)
+{
+    struct cluster *c = call->api->cluster;
+    const char *ref = http_request_query(call->req, "array");
+    const char *after = http_request_query(call->req, "after");
+    struct job *array = cluster_job_find(c, ref, call->who.user);
+    array = array ? array : cluster_job_find(c, ref, NULL);
+    if (!array || !array->elements) {
+        api_problem(call, 404, "no job array %.100s", ref);
+        return;
+    }
+    char *end = NULL, next[24] = "";
+    long i = after ? strtol(after, &end, 10) : 0;
+    int count = array->spec->array.count;
+    if (after && (*end || i < 0)) {
+        api_problem(call, 400, "after: expected the `next` of an earlier answer, found \"%.40s\"",
+                    after);
+        return;
+    }
+    json_t *items = json_array();
+    for (; i < count && json_array_size(items) < (size_t)limit; i++) {
+        const struct job *j = cluster_job_element(c, array, (int)i);
+        if (j && filter_passes(f, j))
+            (void)json_array_append_new(items, api_job_view(call, j, false));
+    }
+    (void)snprintf(next, sizeof(next), "%ld", i);
+    api_reply(call, 200, api_list(items, i < count ? next : NULL, (size_t)count));
+}
+
 // Newest first; `after` is the id of the last one of the page before.
 void jobs_list(struct call *call)
 {
@@ -254,6 +284,10 @@ void jobs_list(struct call *call)
     const char *after = http_request_query(call->req, "after");
     if (limit < 0 || !filter_read(call, &f))
         return;
+    if (http_request_query(call->req, "array")) {
+        list_elements(call, &f, limit);
+        return;
+    }
     struct job *j = cluster_jobs_newest(c);
     if (after) {
         j = cluster_job_by_id(c, after);
@@ -283,13 +317,13 @@ void jobs_list(struct call *call)
 }
 
 struct show_wait {
-    char id[ID_BYTES];
+    char id[JOB_ID_BYTES];
 };
 
 static bool show_ready(struct call *call, void *ctx, bool last)
 {
     const struct show_wait *w = ctx;
-    struct job *j = cluster_job_by_id(call->api->cluster, w->id);
+    struct job *j = cluster_job_find(call->api->cluster, w->id, NULL);
     if (!j) {
         api_problem(call, 404, "the job was deleted");
         return true;
@@ -331,6 +365,7 @@ void jobs_stop(struct call *call)
     struct job *j = api_own_job(call, "stop");
     if (!j)
         return;
+    cluster_job_make(call->api->cluster, j);
     (void)snprintf(reason, sizeof(reason), "stopped by %s", call->who.user);
     cluster_job_stop(call->api->cluster, j, call->who.user, reason);
     api_reply_changed(call, 200, job_view(j, false));
@@ -342,6 +377,7 @@ static void set_held(struct call *call, const char *verb, bool held)
     struct job *j = api_own_job(call, verb);
     if (!j)
         return;
+    cluster_job_make(call->api->cluster, j);
     int r = cluster_job_set_held(call->api->cluster, j, held, call->who.user, &e);
     if (r < 0)
         api_problem(call, 409, "%s", e.text);

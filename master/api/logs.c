@@ -29,7 +29,7 @@ struct log_stream {
     struct http_request *req;
     struct api *api;
     struct principal who;
-    char job[ID_BYTES];
+    char job[JOB_ID_BYTES];
     unsigned channels;
     int64_t tail;
     int attempt; // number, 0 = latest
@@ -219,7 +219,7 @@ static enum step read_source(struct log_stream *l, struct log_source *s, struct 
 
 static void pump(struct log_stream *l)
 {
-    struct job *j = cluster_job_by_id(l->api->cluster, l->job);
+    struct job *j = cluster_job_find(l->api->cluster, l->job, NULL);
     bool all_done = true;
     for (size_t i = l->follow ? 0 : l->at; j && i < l->n_sources; i++) {
         enum step step = read_source(l, &l->sources[i], j);
@@ -275,6 +275,11 @@ static bool number(struct call *call, const char *name, long min, long *ret)
 static bool select_sources(struct call *call, struct log_stream *l, struct job *j, long index)
 {
     const char *component = http_request_query(call->req, "component");
+    if (j->elements) {
+        api_problem(call, 409, "job %s is an array: name one of its elements, such as %s_%d",
+                    j->name, j->name, job_array_index(&j->spec->array, 0));
+        return false;
+    }
     l->sources = calloc((size_t)j->n_tasks, sizeof(*l->sources));
     for (int i = 0; l->sources && i < j->n_tasks; i++) {
         const struct task *t = &j->tasks[i];

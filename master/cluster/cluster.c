@@ -9,6 +9,7 @@
 #include "common/json.h"
 #include "common/limits.h"
 #include "common/log.h"
+#include "master/cluster/array.h"
 #include "master/cluster/dependency.h"
 #include "master/scheduler/scheduler.h"
 
@@ -314,18 +315,39 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
     return -ENOENT;
 }
 
-static int link_loaded(struct cluster *c, struct err *e)
+static int link_list(struct cluster *c, struct loaded_task **list,
+                     int (*from_record)(struct cluster *c, const json_t *r, struct err *e),
+                     struct err *e)
 {
     int r = 0;
-    while (c->loaded) {
-        struct loaded_task *l = c->loaded;
-        c->loaded = l->next;
+    while (*list) {
+        struct loaded_task *l = *list;
+        *list = l->next;
         if (r == 0)
-            r = task_from_record(c, l->json, e);
+            r = from_record(c, l->json, e);
         json_decref(l->json);
         free(l);
     }
     return r;
+}
+
+static int link_loaded(struct cluster *c, struct err *e)
+{
+    int r = link_list(c, &c->loaded_elements, array_element_from_record, e);
+    return r < 0 ? r : link_list(c, &c->loaded, task_from_record, e);
+}
+
+static void resume(struct cluster *c, struct job *j)
+{
+    for (int i = 0; j->elements && i < j->spec->array.count; i++)
+        if (j->elements->made[i])
+            resume(c, j->elements->made[i]);
+    job_queue_update(c, j);
+    if (!j->array)
+        dependency_relink(c, j);
+    job_refresh(c, j);
+    if (j->elements)
+        array_next(c, j);
 }
 
 int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64_t last_event,
@@ -342,11 +364,8 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
     r = liveness_start(c);
     if (r < 0)
         return err_errno(e, r, "timers");
-    for (struct job *j = c->oldest; j; j = j->next) {
-        job_queue_update(c, j);
-        dependency_relink(c, j);
-        job_refresh(c, j);
-    }
+    for (struct job *j = c->oldest; j; j = j->next)
+        resume(c, j);
     settle_start(c);
     task_timers(c);
     node_drain_arm(c);
@@ -364,12 +383,14 @@ void cluster_close(struct cluster *c, void (*closed)(void *userdata), void *user
 
 static void forget_loaded(struct cluster *c)
 {
-    while (c->loaded) { // a start that failed before they were linked
-        struct loaded_task *l = c->loaded;
-        c->loaded = l->next;
-        json_decref(l->json);
-        free(l);
-    }
+    struct loaded_task **lists[2] = {&c->loaded, &c->loaded_elements};
+    for (int i = 0; i < 2; i++)
+        while (*lists[i]) { // a start that failed before they were linked
+            struct loaded_task *l = *lists[i];
+            *lists[i] = l->next;
+            json_decref(l->json);
+            free(l);
+        }
 }
 
 void cluster_free(struct cluster *c)
@@ -384,11 +405,12 @@ void cluster_free(struct cluster *c)
         if (j->deleted)
             job_free(j);
     }
-    HASH_CLEAR(hh, c->jobs);
-    for (j = c->oldest; j; j = j_next) {
-        j_next = j->next;
+    HASH_ITER (hh, c->jobs, j, j_next) {
+        HASH_DEL(c->jobs, j);
         job_free(j);
     }
+    if (c->preview)
+        job_free(c->preview);
     HASH_CLEAR(hh_name, c->nodes_by_name);
     struct node *n, *n_next;
     HASH_ITER (hh, c->nodes, n, n_next) {

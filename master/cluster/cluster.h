@@ -161,7 +161,14 @@ int64_t cluster_settle_ms(const struct cluster *c);
 struct job *cluster_job_by_id(struct cluster *c, const char *id);
 // An id, else the user's live job of that name, else the newest of that name. user NULL =
 // anybody's.
+// An array's element is "ARRAY_INDEX": one that was not made yet is only good to look at, until the
+// next call, or cluster_job_make.
 struct job *cluster_job_find(struct cluster *c, const char *ref, const char *user);
+// Before anything is done to a job that was found: makes it a job of its own. Harmless for others.
+void cluster_job_make(struct cluster *c, struct job *j);
+// The array's element with this number (0 <= number < count), as cluster_job_find's. NULL = out of
+// memory.
+struct job *cluster_job_element(struct cluster *c, struct job *array, int number);
 struct job *cluster_jobs_newest(struct cluster *c);
 struct job *cluster_job_older(struct cluster *c,
                               const struct job *j); // the one submitted before it; NULL at the end

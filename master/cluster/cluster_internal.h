@@ -42,7 +42,8 @@ struct cluster {
     unsigned job_counts[JOB_STATE_MAX];
     int64_t last_order;
     struct job *queue; // jobs with pending tasks, oldest first
-    struct loaded_task *loaded;
+    struct loaded_task *loaded, *loaded_elements;
+    struct job *preview; // an element that somebody looks at; NULL = none
 
     struct node *dirty_nodes;
     struct job *dirty_jobs;
@@ -161,6 +162,12 @@ void assignment_reported(struct node *n, struct assignment *a, enum attempt_stat
 
 // job.c, job_record.c
 struct job *job_new(struct job_spec *spec, const char *user);
+// One more of its tasks' sort, with the spec of `of`: name and place in the lists are the caller's.
+struct job *job_new_element(struct job *of, int number);
+void job_set_state(struct cluster *c, struct job *j, enum job_state s, const char *user,
+                   const char *reason);
+// State, times and the like of a record. -EPROTO.
+int job_read_record(struct job *j, const json_t *r, struct err *e) WARN_UNUSED;
 void job_link(struct cluster *c, struct job *j);
 void job_free(struct job *j);
 void job_refresh(struct cluster *c, struct job *j);
@@ -192,6 +199,7 @@ void task_wait_remove(struct cluster *c, struct task *t);
 void task_timers(struct cluster *c); // arms the timer for the earliest of the waiting tasks
 void task_timer_fired(struct cluster *c);
 char *task_to_record(const struct task *t);
+void task_load_state(struct task *t, enum task_state s); // no event, no record
 int task_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 
 // attempt_build.c, env.c: what the agent gets

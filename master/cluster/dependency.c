@@ -3,6 +3,7 @@
 #include "master/cluster/dependency.h"
 
 #include "common/json.h"
+#include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/scheduler/scheduler.h"
 
@@ -50,9 +51,25 @@ static void link_to(struct dependency *d, struct job *on)
     d->job->unmet++;
 }
 
-static struct job *find(struct cluster *c, const struct job *j, const char *ref)
+// By name one's own, by id anybody's.
+static struct job *find(struct cluster *c, const char *ref, const char *user)
 {
-    return id_is('j', ref) ? cluster_job_by_id(c, ref) : cluster_job_find(c, ref, j->user);
+    struct job *j = cluster_job_find(c, ref, user);
+    size_t len = strlen(ref);
+    int index;
+    bool id = id_is('j', ref) || (job_element_split(ref, &len, &index) && len == ID_CHARS + 1);
+    return j || !id ? j : cluster_job_find(c, ref, NULL);
+}
+
+static int unknown(const char *ref, const char *name, struct err *e)
+{
+    if (strcmp(ref, name) == 0)
+        return err_set(e, -EINVAL, "after: %s is this job itself, and there is no earlier one",
+                       ref);
+    return err_set(e, -EINVAL,
+                   "after: there is no job %s: submit it first (`meadow job list --all` shows what "
+                   "there is)",
+                   ref);
 }
 
 int dependency_bind(struct cluster *c, struct job *j, struct err *e)
@@ -61,19 +78,14 @@ int dependency_bind(struct cluster *c, struct job *j, struct err *e)
         return err_set(e, -ENOMEM, "out of memory");
     for (size_t i = 0; i < j->spec->n_after; i++) {
         const char *ref = j->spec->after[i].job;
-        struct job *on = find(c, j, ref);
+        struct job *on = find(c, ref, j->user);
         if (on) {
+            cluster_job_make(c, on);
             link_to(&j->after[i], on);
             continue;
         }
         dependency_unbind(j);
-        if (strcmp(ref, j->name) == 0)
-            return err_set(e, -EINVAL, "after: %s is this job itself, and there is no earlier one",
-                           ref);
-        return err_set(e, -EINVAL,
-                       "after: there is no job %s: submit it first (`meadow job list --all` shows "
-                       "what there is)",
-                       ref);
+        return unknown(ref, j->name, e);
     }
     return 0;
 }
@@ -81,13 +93,10 @@ int dependency_bind(struct cluster *c, struct job *j, struct err *e)
 int dependency_check(struct cluster *c, const struct job_spec *spec, const char *user,
                      struct err *e)
 {
-    struct job j = {.spec = (struct job_spec *)(uintptr_t)spec,
-                    .name = spec->name,
-                    .user = (char *)(uintptr_t)user};
-    int r = dependency_bind(c, &j, e);
-    dependency_unbind(&j);
-    dependency_free(&j);
-    return r;
+    for (size_t i = 0; i < spec->n_after; i++)
+        if (!find(c, spec->after[i].job, user))
+            return unknown(spec->after[i].job, spec->name, e);
+    return 0;
 }
 
 // --- deciding ---
@@ -112,6 +121,8 @@ static void met(struct cluster *c, struct dependency *d)
     if (j->unmet > 0)
         return;
     scheduler_job_stale(c, j);
+    if (j->elements)
+        array_next(c, j);
     want_schedule(c);
 }
 

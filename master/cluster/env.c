@@ -109,6 +109,23 @@ static void put_framework(struct env *v, const struct task *t)
         put_int(v, "MASTER_PORT", zero->ports[zero->n_ports - 1]);
 }
 
+// Of an array's element; Slurm's names too, for scripts that know them.
+static void put_array(struct env *v, const struct job *j)
+{
+    const struct job_array *a = &j->spec->array;
+    if (!j->array)
+        return;
+    int index = job_array_index(a, j->number);
+    put_int(v, "MEADOW_ARRAY_INDEX", index);
+    put(v, "MEADOW_ARRAY_JOB", j->array->id);
+    put_int(v, "MEADOW_ARRAY_COUNT", a->count);
+    put_int(v, "SLURM_ARRAY_TASK_ID", index);
+    put(v, "SLURM_ARRAY_JOB_ID", j->array->id);
+    put_int(v, "SLURM_ARRAY_TASK_COUNT", a->count);
+    put_int(v, "SLURM_ARRAY_TASK_MIN", job_array_index(a, 0));
+    put_int(v, "SLURM_ARRAY_TASK_MAX", job_array_index(a, a->count - 1));
+}
+
 static void put_meadow(struct env *v, const struct task *t)
 {
     char text[160];
@@ -125,6 +142,7 @@ static void put_meadow(struct env *v, const struct task *t)
                    (long long)t->granted.cpu_milli, (long long)t->granted.memory,
                    (long long)t->granted.gpu);
     put(v, "MEADOW_RESOURCES", text);
+    put_array(v, t->job);
     for (size_t k = 0; k < t->job->spec->n_components; k++)
         put_addrs(v, t->job, k);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs: submitting, finding, stopping, deleting, and the state that follows from the tasks.
 #include "common/clock.h"
+#include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/cluster/dependency.h"
 #include "master/scheduler/scheduler.h"
@@ -14,15 +15,17 @@ static bool over(enum job_state s)
     return s >= JOB_SUCCEEDED;
 }
 
-struct job *job_new(struct job_spec *spec, const char *user)
+// With room for its tasks, but for an array's, which has none itself.
+static struct job *allocate(const struct job_spec *spec, const char *name, const char *user,
+                            int n_tasks)
 {
     struct job *j = calloc(1, sizeof(*j));
     if (!j)
         return NULL;
-    j->n_tasks = job_spec_total_tasks(spec);
-    j->name = strdup(spec->name);
+    j->n_tasks = n_tasks;
+    j->name = strdup(name);
     j->user = strdup(user);
-    j->tasks = calloc((size_t)j->n_tasks, sizeof(*j->tasks));
+    j->tasks = calloc((size_t)n_tasks + 1, sizeof(*j->tasks));
     j->first = calloc(spec->n_components + 1, sizeof(*j->first));
     j->counts = calloc(spec->n_components, sizeof(*j->counts));
     if (!j->name || !j->user || !j->tasks || !j->first || !j->counts) {
@@ -30,7 +33,7 @@ struct job *job_new(struct job_spec *spec, const char *user)
         return NULL;
     }
     int at = 0;
-    for (size_t k = 0; k < spec->n_components; k++) {
+    for (size_t k = 0; k < spec->n_components && n_tasks > 0; k++) {
         j->first[k] = at;
         for (int i = 0; i < spec->components[k].num; i++, at++) {
             j->tasks[at].job = j;
@@ -40,13 +43,45 @@ struct job *job_new(struct job_spec *spec, const char *user)
         j->counts[k][TASK_PENDING] = spec->components[k].num;
     }
     j->totals[TASK_PENDING] = j->n_tasks;
+    return j;
+}
+
+struct job *job_new(struct job_spec *spec, const char *user)
+{
+    struct job *j =
+        allocate(spec, spec->name, user, spec->array.count ? 0 : job_spec_total_tasks(spec));
+    if (!j)
+        return NULL;
     j->spec = spec; // taken only now: on failure it is still the caller's
+    if (spec->array.count && array_init(j) < 0) {
+        j->spec = NULL;
+        job_free(j);
+        return NULL;
+    }
+    return j;
+}
+
+struct job *job_new_element(struct job *of, int number)
+{
+    char name[NAME_BYTES];
+    int index = job_array_index(&of->spec->array, number);
+    (void)snprintf(name, sizeof(name), "%.56s_%d", of->name, index);
+    struct job *j = allocate(of->spec, name, of->user, job_spec_total_tasks(of->spec));
+    if (!j)
+        return NULL;
+    j->spec = job_spec_ref(of->spec);
+    (void)snprintf(j->id, sizeof(j->id), "%.13s_%d", of->id, index);
+    j->array = of;
+    j->number = number;
+    j->order = of->order;
+    j->submitted_ms = of->submitted_ms;
     return j;
 }
 
 void job_free(struct job *j)
 {
     dependency_free(j);
+    array_free(j);
     job_spec_free(j->spec);
     free(j->name);
     free(j->user);
@@ -107,6 +142,8 @@ static void job_unlink(struct cluster *c, struct job *j)
     struct job_names *names = names_of(c, j->name, false);
     scheduler_job_gone(c, j);
     HASH_DEL(c->jobs, j);
+    if (j->array)
+        return;
     DL_DELETE(c->oldest, j);
     c->newest = c->oldest ? c->oldest->prev : NULL;
     if (names) {
@@ -120,14 +157,17 @@ static void job_unlink(struct cluster *c, struct job *j)
     c->job_counts[j->state]--;
 }
 
-static void set_state(struct cluster *c, struct job *j, enum job_state s, const char *user,
-                      const char *reason)
+void job_set_state(struct cluster *c, struct job *j, enum job_state s, const char *user,
+                   const char *reason)
 {
-    if (j->state == s)
+    enum job_state before = j->state;
+    if (before == s)
         return;
-    c->job_counts[j->state]--;
     j->state = s;
-    c->job_counts[s]++;
+    if (!j->array) {
+        c->job_counts[before]--;
+        c->job_counts[s]++;
+    }
     if (reason)
         (void)snprintf(j->reason, sizeof(j->reason), "%s", reason);
     if (s == JOB_RUNNING && !j->started_ms)
@@ -141,6 +181,8 @@ static void set_state(struct cluster *c, struct job *j, enum job_state s, const 
     (void)snprintf(type, sizeof(type), "job.%s", job_state_to_string(s));
     event_emit(c, &(struct event_fields){
                       .type = type, .object = "job", .job = j, .reason = j->reason, .user = user});
+    if (j->array)
+        array_changed(c, j, before);
 }
 
 void job_queue_update(struct cluster *c, struct job *j)
@@ -159,7 +201,7 @@ void job_queue_update(struct cluster *c, struct job *j)
 
 bool job_admissible(const struct job *j)
 {
-    return j->queued && !j->held && j->unmet == 0;
+    return j->queued && !j->held && j->unmet == 0 && (!j->array || array_admits(j));
 }
 
 // --- finding ---
@@ -173,7 +215,7 @@ struct job *cluster_job_by_id(struct cluster *c, const char *id)
 
 struct job *cluster_job_find(struct cluster *c, const char *ref, const char *user)
 {
-    struct job *j = id_is('j', ref) ? cluster_job_by_id(c, ref) : NULL;
+    struct job *j = cluster_job_by_id(c, ref);
     if (j)
         return !user || strcmp(j->user, user) == 0 ? j : NULL;
     struct job_names *names = names_of(c, ref, false);
@@ -186,7 +228,7 @@ struct job *cluster_job_find(struct cluster *c, const char *ref, const char *use
         if (!newest)
             newest = j;
     }
-    return newest;
+    return newest ? newest : array_find(c, ref, user);
 }
 
 struct job *cluster_jobs_newest(struct cluster *c)
@@ -264,6 +306,8 @@ int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *use
     event_emit(c, &(struct event_fields){
                       .type = "job.submitted", .object = "job", .job = j, .user = user});
     dependency_settle(c, j);
+    if (j->elements)
+        array_next(c, j);
     want_schedule(c);
     *ret = j;
     return 0;
@@ -275,8 +319,10 @@ void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const
     if (over(j->state) || j->state == JOB_STOPPING)
         return;
     j->final = final;
-    set_state(c, j, JOB_STOPPING, user, reason);
+    job_set_state(c, j, JOB_STOPPING, user, reason);
     job_queue_update(c, j);
+    if (j->elements)
+        array_end(c, j, user, reason);
     for (int i = 0; i < j->n_tasks; i++)
         task_stop(c, &j->tasks[i],
                   final == JOB_STOPPED ? "the job was stopped" : "the job is over");
@@ -320,21 +366,25 @@ void job_refresh(struct cluster *c, struct job *j)
     char reason[REASON_BYTES];
     if (over(j->state))
         return;
+    if (j->elements) {
+        array_refresh(c, j);
+        return;
+    }
     if (j->state != JOB_STOPPING) {
         if (j->totals[TASK_FAILED] || j->totals[TASK_UNKNOWN] || j->totals[TASK_LOST]) {
             describe_failure(j, reason, sizeof(reason));
             job_end_begin(c, j, JOB_FAILED, NULL, reason);
         } else if (j->totals[TASK_SUCCEEDED] == j->n_tasks) {
-            set_state(c, j, JOB_SUCCEEDED, NULL, "");
+            job_set_state(c, j, JOB_SUCCEEDED, NULL, "");
             return;
         } else if (finishers_done(j)) {
             job_end_begin(c, j, JOB_SUCCEEDED, NULL, "");
         } else if (j->state == JOB_PENDING && j->totals[TASK_PENDING] < j->n_tasks) {
-            set_state(c, j, JOB_RUNNING, NULL, "");
+            job_set_state(c, j, JOB_RUNNING, NULL, "");
         }
     }
     if (j->state == JOB_STOPPING && live(j) == 0)
-        set_state(c, j, j->final, NULL, NULL);
+        job_set_state(c, j, j->final, NULL, NULL);
 }
 
 void cluster_job_stop(struct cluster *c, struct job *j, const char *user, const char *reason)
@@ -354,6 +404,10 @@ int cluster_job_set_held(struct cluster *c, struct job *j, bool held, const char
     j->held = held;
     job_dirty(c, j);
     scheduler_job_stale(c, j);
+    if (j->elements)
+        array_stale(c, j);
+    else if (j->array)
+        array_changed(c, j, j->state);
     event_emit(c, &(struct event_fields){.type = held ? "job.held" : "job.released",
                                          .object = "job",
                                          .job = j,
@@ -362,13 +416,8 @@ int cluster_job_set_held(struct cluster *c, struct job *j, bool held, const char
     return 0;
 }
 
-int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struct err *e)
+static void forget(struct cluster *c, struct job *j)
 {
-    if (!over(j->state))
-        return err_set(e, -EBUSY, "job %s is %s: stop it first", j->name,
-                       job_state_to_string(j->state));
-    event_emit(
-        c, &(struct event_fields){.type = "job.deleted", .object = "job", .job = j, .user = user});
     for (int i = 0; i < j->n_tasks; i++) {
         struct task *t = &j->tasks[i];
         if (t->entry)
@@ -382,5 +431,21 @@ int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struc
     job_unlink(c, j);
     j->deleted = true;
     job_dirty(c, j); // freed once its records' deletion is in the batch
+}
+
+int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struct err *e)
+{
+    if (j->array)
+        return err_set(e, -EBUSY, "job %s is an element: it goes with the whole array %s", j->id,
+                       j->array->id);
+    if (!over(j->state))
+        return err_set(e, -EBUSY, "job %s is %s: stop it first", j->name,
+                       job_state_to_string(j->state));
+    event_emit(
+        c, &(struct event_fields){.type = "job.deleted", .object = "job", .job = j, .user = user});
+    for (int i = 0; j->elements && i < j->spec->array.count; i++)
+        if (j->elements->made[i])
+            forget(c, j->elements->made[i]);
+    forget(c, j);
     return 0;
 }

@@ -2,9 +2,11 @@
 // A job as a record in the store, and as users see it.
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/cluster/dependency.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 char *job_to_record(const struct job *j)
@@ -23,19 +25,50 @@ char *job_to_record(const struct job *j)
         json_put_bool(r, "held", true);
     if (j->after)
         json_put(r, "after", dependency_view(j));
-    json_put(r, "spec", job_spec_to_json(j->spec));
+    if (j->array) {
+        json_put_str(r, "array", j->array->id);
+        json_put_i64(r, "index", job_array_index(&j->spec->array, j->number));
+    } else {
+        json_put(r, "spec", job_spec_to_json(j->spec));
+    }
     return json_text(r);
+}
+
+int job_read_record(struct job *j, const json_t *r, struct err *e)
+{
+    const char *state = json_opt_str(r, "state", "");
+    (void)snprintf(j->reason, sizeof(j->reason), "%s", json_opt_str(r, "reason", ""));
+    if (job_state_from_string(state, &j->state) < 0 ||
+        job_state_from_string(json_opt_str(r, "final", "pending"), &j->final) < 0)
+        return err_set(e, -EPROTO, "state \"%s\" is not known to this version", state);
+    j->order = json_opt_i64(r, "order", 0);
+    j->held = json_opt_bool(r, "held", false);
+    j->submitted_ms = json_opt_time(r, "submitted_at");
+    j->started_ms = json_opt_time(r, "started_at");
+    j->ended_ms = json_opt_time(r, "ended_at");
+    return 0;
+}
+
+// An element waits until its array is there.
+static int put_aside(struct cluster *c, const json_t *r, struct err *e)
+{
+    struct loaded_task *l = malloc(sizeof(*l));
+    if (!l)
+        return err_set(e, -ENOMEM, "out of memory");
+    *l = (struct loaded_task){json_incref((json_t *)(uintptr_t)r), c->loaded_elements};
+    c->loaded_elements = l;
+    return 0;
 }
 
 int job_from_record(struct cluster *c, const json_t *r, struct err *e)
 {
-    const char *id, *user, *state;
+    const char *id, *user;
     struct job_spec *spec = NULL;
+    if (json_object_get(r, "array"))
+        return put_aside(c, r, e);
     int x = json_get_str(r, "id", &id, e);
     if (x == 0)
         x = json_get_str(r, "user", &user, e);
-    if (x == 0)
-        x = json_get_str(r, "state", &state, e);
     if (x == 0)
         x = job_spec_from_json(json_object_get(r, "spec"), &spec, e);
     if (x < 0)
@@ -46,24 +79,14 @@ int job_from_record(struct cluster *c, const json_t *r, struct err *e)
         return err_set(e, -ENOMEM, "out of memory");
     }
     (void)snprintf(j->id, sizeof(j->id), "%s", id);
-    (void)snprintf(j->reason, sizeof(j->reason), "%s", json_opt_str(r, "reason", ""));
-    if (job_state_from_string(state, &j->state) < 0 ||
-        job_state_from_string(json_opt_str(r, "final", "pending"), &j->final) < 0) {
+    x = job_read_record(j, r, e);
+    if (x == 0)
+        x = dependency_from_record(j, json_object_get(r, "after"), e);
+    if (x < 0)
         job_free(j);
-        return err_set(e, -EPROTO, "state \"%s\" is not known to this version", state);
-    }
-    x = dependency_from_record(j, json_object_get(r, "after"), e);
-    if (x < 0) {
-        job_free(j);
-        return x;
-    }
-    j->order = json_opt_i64(r, "order", 0);
-    j->held = json_opt_bool(r, "held", false);
-    j->submitted_ms = json_opt_time(r, "submitted_at");
-    j->started_ms = json_opt_time(r, "started_at");
-    j->ended_ms = json_opt_time(r, "ended_at");
-    job_link(c, j);
-    return 0;
+    else
+        job_link(c, j);
+    return x;
 }
 
 static json_t *component_view(const struct job *j, size_t k)
@@ -88,6 +111,8 @@ static const char *shown_reason(const struct job *j, char room[REASON_BYTES])
     if (j->held)
         return "held";
     dependency_text(j, room, REASON_BYTES);
+    if (!room[0])
+        array_text(j, room, REASON_BYTES);
     if (room[0])
         return room;
     if (j->state == JOB_PENDING && job_tried(j))
@@ -108,6 +133,8 @@ json_t *job_view(const struct job *j, bool with_spec_and_tasks)
     json_put_bool(x, "held", j->held);
     if (j->after)
         json_put(x, "after", dependency_view(j));
+    if (j->elements || j->array)
+        json_put(x, j->elements ? "array" : "element", array_view(j));
     json_put_i64(x, "weight", 1);
     json_put_time(x, "submitted_at", j->submitted_ms);
     json_put_time(x, "started_at", j->started_ms);

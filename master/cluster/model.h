@@ -17,6 +17,7 @@ struct job;
 struct http_request;
 
 #define NAME_BYTES 64
+#define JOB_ID_BYTES 24 // "j" + 12, or an element's with "_" and its index
 #define REASON_BYTES 256
 #define NODE_MAX_GPUS 64
 #define TASK_MAX_PORTS 16
@@ -108,13 +109,13 @@ struct task {
 struct dependency {
     struct job *job; // whose it is
     struct job *on;  // weak; NULL when it is decided
-    char id[ID_BYTES];
+    char id[JOB_ID_BYTES];
     bool met;
     struct dependency *prev, *next; // of on->dependents
 };
 
 struct job {
-    char id[ID_BYTES];
+    char id[JOB_ID_BYTES];
     char *name;
     char *user;
     struct job_spec *spec;
@@ -128,9 +129,13 @@ struct job {
     int *first;                    // per component: index of its first task
     int (*counts)[TASK_STATE_MAX]; // per component: tasks in each state
     int totals[TASK_STATE_MAX];
-    struct plan_entry entry;  // in the scheduler's queue
-    struct dependency *after; // spec->n_after
-    int unmet;                // of them: its tasks get no place until it is 0
+    struct plan_entry entry;   // in the scheduler's queue
+    struct elements *elements; // of an array, which has no tasks itself; else NULL
+    struct job *array;         // of an element; weak; else NULL
+    int number;                // of an element, in its array
+    bool preview;              // an element that is only looked at
+    struct dependency *after;  // spec->n_after
+    int unmet;                 // of them: its tasks get no place until it is 0
     struct dependency *dependents;
     bool ended_listed; // over, and who depends on it was not told yet
     struct job *ended_next;
@@ -141,7 +146,7 @@ struct job {
     struct job *stale_prev, *stale_next;
     bool dirty, deleted;
     struct job *dirty_next;
-    struct job *prev, *next;             // all jobs, oldest first
+    struct job *prev, *next;             // all jobs but elements, oldest first
     struct job *queue_prev, *queue_next; // jobs with pending tasks
     bool queued;
     struct job *name_prev, *name_next; // jobs of the same name, newest first

@@ -114,7 +114,7 @@ static void leave_note(struct cluster *c, const struct node *n)
 
 static void forget_in_tasks(struct cluster *c, const struct node *n)
 {
-    for (struct job *j = c->oldest; j; j = j->next)
+    for (struct job *j = c->jobs; j; j = j->hh.next)
         for (int k = 0; k < j->n_tasks; k++) {
             struct task *t = &j->tasks[k];
             if (t->node != n)

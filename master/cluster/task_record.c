@@ -44,7 +44,8 @@ char *task_to_record(const struct task *t)
     json_put_str(r, "final_state", task_state_to_string(t->final_state));
     json_put_i64(r, "change", t->change);
     json_put_str(r, "change_of", t->change_of);
-    json_put(r, "status", attempt_status_to_json(&t->status));
+    if (t->attempt > 0) // else it was stopped before it had one
+        json_put(r, "status", attempt_status_to_json(&t->status));
     json_t *previous = json_array();
     for (int i = 0; i < t->n_previous; i++)
         (void)json_array_append_new(previous, json_string(t->previous[i]));
@@ -72,7 +73,7 @@ static void read_lists(struct task *t, const json_t *r)
     }
 }
 
-static void set_loaded_state(struct task *t, enum task_state s)
+void task_load_state(struct task *t, enum task_state s)
 {
     struct job *j = t->job;
     j->counts[t->component][t->state]--;
@@ -108,7 +109,7 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     if (!t || task_state_from_string(json_opt_str(r, "state", ""), &state) < 0 ||
         task_state_from_string(json_opt_str(r, "final_state", "pending"), &t->final_state) < 0)
         return err_set(e, -EPROTO, "task of job %s: not a record of this version", j->id);
-    set_loaded_state(t, state);
+    task_load_state(t, state);
     copy(t->reason, sizeof(t->reason), r, "reason");
     copy(t->attempt_id, sizeof(t->attempt_id), r, "attempt_id");
     copy(t->issued_to, sizeof(t->issued_to), r, "issued_to");
@@ -125,14 +126,15 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     t->assigned_ms = json_opt_time(r, "assigned_at");
     t->node = cluster_node_by_id(c, json_opt_str(r, "node", ""));
     read_lists(t, r);
-    int x = attempt_status_from_json(json_object_get(r, "status"), &t->status, e);
+    const json_t *status = json_object_get(r, "status");
+    int x = t->attempt > 0 ? attempt_status_from_json(status, &t->status, e) : 0;
     if (x < 0)
         return err_wrap(e, x, "task of job %s", j->id);
     bool late = json_opt_bool(r, "logs_late", false);
     relink(c, t, json_opt_bool(r, "holds_node", false), late);
     if (late) // the wait for its logs was cut by the restart: what came is what there is, more may
               // still come
-        set_loaded_state(t, t->final_state);
+        task_load_state(t, t->final_state);
     return 0;
 }
 

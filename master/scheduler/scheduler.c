@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/scheduler/scheduler_internal.h"
 
@@ -197,6 +198,17 @@ static bool more(void *userdata)
     return clock_boot_ms() < t->until_boot_ms;
 }
 
+// An array's next element waits from now on, in this run already.
+static void next_element(struct cluster *c, const struct job *placed_one)
+{
+    struct job *next = placed_one->array ? placed_one->array->elements->next : NULL;
+    if (!next || !next->plan_stale)
+        return;
+    stale_remove(c->scheduler, next);
+    if (requeue(c, next) < 0)
+        scheduler_job_stale(c, next);
+}
+
 static void placed(struct plan_entry *e, const struct plan_task *tasks, size_t n, void *userdata)
 {
     struct cluster *c = ((struct turn *)userdata)->c;
@@ -213,6 +225,7 @@ static void placed(struct plan_entry *e, const struct plan_task *tasks, size_t n
         kept_stale(k, node);
     }
     job_refresh(c, j);
+    next_element(c, j);
 }
 
 bool scheduler_run(struct cluster *c)

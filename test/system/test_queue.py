@@ -48,3 +48,45 @@ def test_after_nobody(cluster):
     for verb in ("", ":validate", ":plan"):
         problem = call(cluster, "POST", f"/v1/jobs{verb}", job("true", name="x", after="nobody"), expect=422)
         assert "there is no job nobody" in problem["detail"], problem
+
+
+def test_array(cluster):
+    """Indices, environment, a limit, selectors, one row in the list."""
+    out = "echo $MEADOW_ARRAY_INDEX $SLURM_ARRAY_TASK_ID $MEADOW_ARRAY_COUNT"
+    j = cluster.submit(job(f'{out}; test "$MEADOW_ARRAY_INDEX" != 4', name="arr", array="0-8:2%2"))
+    done = cluster.wait(j)
+    assert done["state"] == "failed" and "1 of 5 elements failed, the first is 4" in done["reason"], done
+    assert done["array"] == {"spec": "0-8:2%2", "count": 5, "pending": 0, "running": 0, "succeeded": 4, "failed": 1, "stopped": 0}
+    assert cluster.task_logs(f"{j}_6", "main") == b"6 6 5\n"
+    assert cluster.cli("job", "logs", "arr_[0,8]").stdout == "0 0 5\n8 8 5\n"
+    assert call(cluster, "GET", "/v1/jobs/arr_4")["tasks"][0]["exit_code"] == 1
+    assert [x["element"]["index"] for x in call(cluster, "GET", f"/v1/jobs?array={j}&limit=3")["items"]] == [0, 2, 4]
+    assert [x["id"] for x in call(cluster, "GET", f"/v1/jobs?array={j}&state=failed")["items"]] == [f"{j}_4"]
+    rows = [x for x in cluster.cli("job", "list", "--all").stdout.splitlines() if " arr" in x]
+    assert len(rows) == 1 and "0/5" in rows[0], rows
+    assert cluster.cli("job", "wait", "arr_[0-4:2]", check=False).returncode == 1
+    assert cluster.cli("job", "wait", "arr_[0,2]").returncode == 0
+    call(cluster, "GET", "/v1/jobs/arr_3", expect=404)
+    call(cluster, "GET", f"/v1/jobs/{j}/logs", expect=409)
+    call(cluster, "DELETE", "/v1/jobs/arr_4", expect=409)
+    call(cluster, "DELETE", f"/v1/jobs/{j}")
+    call(cluster, "GET", f"/v1/jobs/{j}_4", expect=404)
+
+
+def test_array_goes_on_after_a_restart(cluster):
+    """Stops of elements that wait, hold and release; the master killed in the middle."""
+    j = cluster.submit(job("test $MEADOW_ARRAY_INDEX != 0 || sleep 1000", name="rest", array="0-99%1"))
+    cluster.wait_task(f"{j}_0", "running")
+    x = call(cluster, "GET", f"/v1/jobs/{j}_50/explain")
+    assert x["why"] == "array" and "as many as it allows" in x["summary"], x
+    assert cluster.cli("job", "stop", f"{j}_[1-97]", "-q").stdout.split() == [f"{j}_{i}" for i in range(1, 98)]
+    cluster.cli("job", "hold", f"{j}_98")
+    cluster.kill("master")
+    cluster.up()
+    shown = call(cluster, "GET", f"/v1/jobs/{j}")["array"]
+    assert (shown["running"], shown["stopped"], shown["pending"]) == (1, 97, 2), shown
+    call(cluster, "POST", f"/v1/jobs/{j}_0:stop")
+    assert cluster.wait(f"{j}_99")["state"] == "succeeded"
+    call(cluster, "POST", f"/v1/jobs/{j}_98:release")
+    done = cluster.wait(j)
+    assert done["state"] == "stopped" and done["array"]["succeeded"] == 2, done

@@ -220,9 +220,12 @@ END_TEST
 START_TEST(test_restart_of_the_master_goes_on)
     {
         struct agent a = {0};
-        char id[ID_BYTES], attempt[ATTEMPT_ID_BYTES];
+        char id[JOB_ID_BYTES], attempt[ATTEMPT_ID_BYTES];
         agent_join(&a, "n1", 4);
         struct job *j = submit(ONE);
+        struct job *never = submit("{\"name\":\"never\",\"components\":{\"m\":{\"command\":"
+                                   "\"x\",\"resources\":{\"cpu\":99}}}}");
+        cluster_job_stop(cluster, never, "ann", "stopped"); // its tasks never had an attempt
         settle();
         (void)agent_apply(&a, NULL);
         agent_state(&a, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);

@@ -122,27 +122,11 @@ START_TEST(test_a_waiting_job_can_be_stopped_held_and_deleted)
     }
 END_TEST
 
-static void restart(void)
-{
-    struct err e = {""};
-    const char *key;
-    json_t *text;
-    end_cluster();
-    cluster = make();
-    json_object_foreach (queue.records, key, text) {
-        const char *record = json_string_value(text);
-        ck_assert_msg(cluster_load(cluster, key, record, strlen(record), &e) == 0, "%s: %s", key,
-                      e.text);
-    }
-    ck_assert_msg(cluster_start(cluster, fake, 2, 100, &e) == 0, "%s", e.text);
-    settle();
-}
-
 START_TEST(test_a_restarted_master_knows_what_is_met_and_what_is_not)
     {
         struct agent a = {0};
         struct err e = {""};
-        char id[4][ID_BYTES];
+        char id[4][JOB_ID_BYTES];
         agent_join(&a, "n1", 1);
         struct job *x = put("x", ""), *y = put("y", ""), *z = put("z", "[\"x\",\"y\"]");
         struct job *any = put("any", "[{\"job\":\"z\",\"when\":\"any\"}]");
@@ -150,10 +134,10 @@ START_TEST(test_a_restarted_master_knows_what_is_met_and_what_is_not)
         ck_assert_int_eq(z->unmet, 1);
         ck_assert_int_eq(cluster_job_delete(cluster, x, "ann", &e), 0);
         settle();
-        memcpy(id[0], y->id, ID_BYTES);
-        memcpy(id[1], z->id, ID_BYTES);
-        memcpy(id[2], any->id, ID_BYTES);
-        restart();
+        memcpy(id[0], y->id, JOB_ID_BYTES);
+        memcpy(id[1], z->id, JOB_ID_BYTES);
+        memcpy(id[2], any->id, JOB_ID_BYTES);
+        restart_cluster(2);
         y = cluster_job_by_id(cluster, id[0]);
         z = cluster_job_by_id(cluster, id[1]);
         ck_assert_int_eq(z->unmet, 1);
@@ -162,7 +146,7 @@ START_TEST(test_a_restarted_master_knows_what_is_met_and_what_is_not)
         char key[32];
         (void)snprintf(key, sizeof(key), "job:%s", y->id);
         (void)json_object_del(queue.records, key);
-        restart();
+        restart_cluster(2);
         z = cluster_job_by_id(cluster, id[1]);
         any = cluster_job_by_id(cluster, id[2]);
         ck_assert_int_eq(z->state, JOB_FAILED);

@@ -15,7 +15,8 @@ static struct job_spec *parse(const char *line, struct job_problems *problems)
     struct job_spec *spec = NULL, *again = NULL;
     struct job_warnings warnings = {0};
     struct err e = {""};
-    (void)snprintf(text, sizeof(text), "name: x\n%s\ncomponents: {a: {command: x}}\n", line);
+    (void)snprintf(text, sizeof(text), "%s%s\ncomponents: {a: {command: x}}\n",
+                   strncmp(line, "name", 4) == 0 ? "" : "name: x\n", line);
     int r = job_spec_parse(text, strlen(text), "yaml", NULL, &spec, problems, &warnings, &e);
     job_warnings_free(&warnings);
     if (r < 0) {
@@ -75,11 +76,30 @@ START_TEST(after)
     }
 END_TEST
 
+START_TEST(array)
+    {
+        struct job_spec *s = good("array: 1-1000%50");
+        ck_assert_int_eq(s->array.count, 1000);
+        ck_assert_int_eq(s->array.limit, 50);
+        job_spec_free(s);
+        s = good("array: 7");
+        ck_assert_int_eq(s->array.count, 1);
+        job_spec_free(s);
+        bad("array: {n: 3}", "array", "expected indices");
+        bad("array:", "array", "expected indices");
+        bad("array: true", "array", "expected indices");
+        bad("array: 3,1", "array", "ascending");
+        bad("array: 1.5", "array", "expected indices");
+        bad("name: jmfrggzdfmztw_7", "name", "looks like the id of an array's element");
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job_spec_queue");
     TCase *t = tcase_create("job_spec_queue");
     tcase_add_test(t, after);
+    tcase_add_test(t, array);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
