@@ -50,12 +50,26 @@ static void send_json(struct http_request *req, int status, const char *type, co
         http_respond(req, status, type, text, strlen(text));
 }
 
-int api_disk_percent(const struct api *a)
+static int used_percent(const char *folder)
 {
     struct statvfs st;
-    if (!a->settings.data_dir || statvfs(a->settings.data_dir, &st) < 0)
+    if (statvfs(folder, &st) < 0) // no folder: its Redis is elsewhere
         return 0;
     return room_used_percent((int64_t)st.f_blocks, (int64_t)st.f_bavail);
+}
+
+int api_disk_percent(const struct api *a, const char **ret_whose)
+{
+    char store[4096];
+    *ret_whose = "master";
+    if (!a->settings.data_dir)
+        return 0;
+    (void)snprintf(store, sizeof(store), "%.4080s/redis", a->settings.data_dir);
+    int ours = used_percent(a->settings.data_dir), redis = used_percent(store);
+    if (redis <= ours)
+        return ours;
+    *ret_whose = "store";
+    return redis;
 }
 
 static json_t *problem_json(int status, const char *detail)

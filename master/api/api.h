@@ -120,8 +120,9 @@ void api_reply_error(struct call *call, int code, const struct err *e);
 // The JSON body, an object. Answers the problem itself and returns NULL when it is none. Caller
 // owns it.
 json_t *api_body(struct call *call);
-// Used part of the disk of the master's data folder, whole percent.
-int api_disk_percent(const struct api *a);
+// Used part of the fuller of two disks, whole percent: of the master's data folder, and of its own
+// Redis', which may be another. `ret_whose`: "master" or "store".
+int api_disk_percent(const struct api *a, const char **ret_whose);
 // ?limit= (1..1000, default 100). Answers 400 itself and returns -1.
 int api_limit(struct call *call);
 // {items, next, total}; takes items.

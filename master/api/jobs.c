@@ -127,12 +127,13 @@ void jobs_submit(struct call *call)
     struct err e = {""};
     struct job_warnings warnings = {0};
     struct job *j = NULL;
-    int used = api_disk_percent(call->api);
+    const char *whose;
+    int used = api_disk_percent(call->api, &whose);
     if (used >= cluster_settings(call->api->cluster)->disk_full_percent) {
         api_problem(call, 507,
-                    "the disk of the master is %d %% full: no new jobs are taken until there is "
+                    "the disk of the %s is %d %% full: no new jobs are taken until there is "
                     "room in its data folder",
-                    used);
+                    whose, used);
         return;
     }
     struct job_spec *spec = read_spec(call, &warnings);

@@ -132,12 +132,13 @@ static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
 
 static void put_room(const struct api *a, json_t *warnings)
 {
-    int used = api_disk_percent(a);
+    const char *whose;
+    int used = api_disk_percent(a, &whose);
     const struct cluster_options *o = cluster_settings(a->cluster);
     if (used >= o->disk_full_percent)
-        warn(warnings, "the disk of the master is %d %% full: no new jobs are taken", used);
+        warn(warnings, "the disk of the %s is %d %% full: no new jobs are taken", whose, used);
     else if (used >= o->disk_warn_percent)
-        warn(warnings, "the disk of the master is %d %% full", used);
+        warn(warnings, "the disk of the %s is %d %% full", whose, used);
 }
 
 static void put_clock(json_t *warnings)

@@ -10,30 +10,22 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import dockerd  # noqa: E402
-from hosts import ROOT, Hosts, run  # noqa: E402
+from hosts import ROOT, Hosts  # noqa: E402
 from set_clock import SetClock  # noqa: E402
 
 RELAYED, CLOCKED, CONTAINERS = "node-2", "node-3", "node-4"
 PROCESSES = ("node-1", "node-2", "node-3")
 IMAGE = "meadow-test/python:1"
 RELAY_PORT = 7421
-SIZE = "64m"
 
 
 class ChaosHosts(Hosts):
     def __init__(self, folder, fence):
-        self.mounts, self.relays, self.fence, self.down = [], {}, fence, set()
-        self.volumes = {}
+        self.relays, self.fence, self.down = {}, fence, set()
         self.engine = Path(folder) / "e"
         super().__init__(folder, 4)
 
     # --- what is special about them ---
-    def volume(self, name, path):
-        path.mkdir(parents=True, exist_ok=True)
-        run("mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=0755", "tmpfs", path)
-        self.mounts.append(path)
-        self.volumes[name] = path
-
     def clock(self, host):
         host.clock = SetClock(self.dir)
         host.env = host.clock.env
@@ -104,6 +96,4 @@ class ChaosHosts(Hosts):
             relay.wait()
         if dockerd.pid_of(self.engine):
             dockerd.stop(self.engine)
-        for path in reversed(self.mounts):
-            subprocess.run(["umount", "--lazy", str(path)], check=False)
         shutil.rmtree(self.dir, ignore_errors=True)

@@ -166,12 +166,9 @@ class Faults:
 
     # --- machines ---
     def disk_full(self, name, seconds):
-        path = self.h.volumes[name] / "fill"
-        with contextlib.suppress(OSError), open(path, "wb", buffering=0) as f:
-            while f.write(bytes(65536)):
-                pass
+        self.h.fill(name)
         self.last(seconds)
-        path.unlink()
+        self.h.make_room(name)
 
     def clock_stepped(self, name, to, seconds):
         clock = self.h.daemon(name).clock

@@ -3,6 +3,7 @@
 Needs root. Faults come from outside: signals by process id, the packet filter of a host's namespace. Everything that was started is ended
 by process id."""
 
+import contextlib
 import http.client
 import json
 import os
@@ -119,6 +120,7 @@ class Hosts:
         self.switch = self.prefix + "s"
         self.names = []
         self.agents = {}
+        self.volumes = {}
         self.agent_extra = agent_extra
         for sub in ("data", "log"):
             (self.dir / sub).mkdir(parents=True)
@@ -181,6 +183,22 @@ class Hosts:
     def start_agent(self, name):
         host = self.agents[name]
         host.start("meadow-agent", host.config, host.log, False)
+
+    # --- disks ---
+    def volume(self, name, path, size="64m"):
+        """A small file system of its own at the path; call it from prepare_master or prepare_agent."""
+        path.mkdir(parents=True, exist_ok=True)
+        run("mount", "-t", "tmpfs", "-o", f"size={size},mode=0755", "tmpfs", path)
+        self.volumes[name] = path
+
+    def fill(self, name):
+        """Until not a byte fits any more."""
+        with contextlib.suppress(OSError), open(self.volumes[name] / "fill", "wb", buffering=0) as f:
+            while f.write(bytes(65536)):
+                pass
+
+    def make_room(self, name):
+        (self.volumes[name] / "fill").unlink()
 
     # --- the API ---
     def request(self, method, path, body=None, timeout=30, headers=None):
@@ -281,6 +299,8 @@ class Hosts:
                 self.master.kill()
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+        for path in reversed(self.volumes.values()):
+            subprocess.run(["umount", "--lazy", str(path)], check=False)
 
 
 def wait_line(path, text, seconds):

@@ -9,6 +9,7 @@ Usage: rules.py [TOP]; one line per finding, exit status 1 when there is any.
  - every source opens with an SPDX line
  - every .c of common, proto, master, node-agent has a unit test, or a reason in no_unit_test.txt
  - no sleeping, in daemons or in tests
+ - every row of "What happens when..." in docs/operations.md names a system test that is there
 """
 import re
 import sys
@@ -171,6 +172,26 @@ def check_unit_tests():
         yield f"{rel(allow_file)}: {pattern} excuses nothing any more: take it off the list"
 
 
+def check_fault_table():
+    """Every row of "What happens when..." names the test that holds it to be true."""
+    doc = TOP / "docs/operations.md"
+    tests = set()
+    for path in (TOP / "test/system").glob("test_*.py"):
+        tests |= set(re.findall(r"^def (test_\w+)\(", path.read_text(), re.M))
+    rows = False
+    for number, line in enumerate(doc.read_text().splitlines(), 1):
+        if line.startswith("#"):
+            rows = line.startswith("## What happens when")
+        elif rows and line.startswith("| ") and not line.startswith(("| fault ", "| ---")):
+            named = re.findall(r"`(test_\w+)`", line)
+            what = line.split("|")[1].strip()
+            if not named:
+                yield f"{rel(doc)}:{number}: no test is named for \"{what}\""
+            for name in named:
+                if name not in tests:
+                    yield f"{rel(doc)}:{number}: {name} of \"{what}\" is no test of test/system"
+
+
 def main():
     findings = []
     for path in sources(".c", ".h"):
@@ -181,6 +202,7 @@ def main():
             findings += check(path)
     findings += check_cycles()
     findings += check_unit_tests()
+    findings += check_fault_table()
     for finding in findings:
         print(finding)
     print(f"rules: {len(findings)} findings")
