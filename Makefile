@@ -86,6 +86,7 @@ TESTLIB_SRC := $(filter-out $(TESTSTUB_SRC),$(wildcard test/lib/*.c))
 UNIT_SRC   := $(wildcard test/unit/*/test_*.c test/unit/*/*/test_*.c)
 BENCH_SRC  := $(wildcard test/bench/*.c)
 SIM_SRC    := $(wildcard test/sim/*.c)
+SWARM_SRC  := $(wildcard test/sim/swarm/*.c)
 FUZZ_SRC   := $(wildcard test/fuzz/fuzz_*.c)
 
 lib = $(BUILD)/lib/lib$(1).a
@@ -97,10 +98,11 @@ BINS := $(if $(wildcard cli/main.c),$(BUILD)/bin/meadow) \
 UNIT_BINS  := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(UNIT_SRC))
 BENCH_BINS := $(patsubst test/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 SIM_BINS   := $(patsubst test/sim/%.c,$(BUILD)/sim/%,$(SIM_SRC))
+SWARM      := $(BUILD)/sim/swarm
 
 .PHONY: chaos all libs bins unit-bins bench-bins sim-bins check check-fast unit demo install asan fuzz \
         fuzz-bins fuzz-merge bench bench-scheduler sim lint lint-scripts tidy cppcheck format clean deb help print-%
-all: libs bins
+all: libs bins $(SWARM)
 libs: $(LIBS)
 bins: $(BINS)
 unit-bins: $(UNIT_BINS)
@@ -197,6 +199,10 @@ $(BUILD)/bench/%: $(BUILD)/obj/test/bench/%.o $(LIBS_every)
 $(BUILD)/sim/%: $(BUILD)/obj/test/sim/%.o $(LIBS_every)
 	@mkdir -p $(@D)
 	$(test_link)
+# Thousands of agents in one process.
+$(SWARM): $(call objs,$(SWARM_SRC)) $(call archives,proto common)
+	@mkdir -p $(@D)
+	$(link)
 
 # "make unit ONLY=common/test_strbuf" runs one.
 ONLY ?=
@@ -254,7 +260,7 @@ fuzz-merge: fuzz-bins
 
 OUR_C := $(COMMON_SRC) $(PROTO_SRC) $(MASTER_SRC) $(AGENT_SRC) $(CLI_SRC) $(INIT_SRC) \
          $(wildcard master/main.c node-agent/main.c cli/main.c)
-OUR_TESTS := $(UNIT_SRC) $(TESTLIB_SRC) $(TESTSTUB_SRC) $(BENCH_SRC) $(SIM_SRC) $(FUZZ_SRC)
+OUR_TESTS := $(UNIT_SRC) $(TESTLIB_SRC) $(TESTSTUB_SRC) $(BENCH_SRC) $(SIM_SRC) $(SWARM_SRC) $(FUZZ_SRC)
 OUR_H := $(foreach d,common proto master node-agent cli test,$(wildcard $(d)/*.h $(d)/*/*.h $(d)/*/*/*.h))
 # uthash's hash function, unrolled at every lookup, is what an analyzer would spend its time on.
 TIDY_FLAGS = $(filter-out -W%,$(BASE_CFLAGS)) $(PKG_CFLAGS) -DHASH_FUNCTION(k,l,h)=((h)=(unsigned)(l)+!(k))
