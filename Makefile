@@ -100,7 +100,7 @@ BENCH_BINS := $(patsubst test/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 SIM_BINS   := $(patsubst test/sim/%.c,$(BUILD)/sim/%,$(SIM_SRC))
 SWARM      := $(BUILD)/sim/swarm
 
-.PHONY: chaos all libs bins unit-bins bench-bins sim-bins check check-fast unit demo install asan fuzz \
+.PHONY: chaos swarm all libs bins unit-bins bench-bins sim-bins check check-fast unit demo install asan fuzz \
         fuzz-bins fuzz-merge bench bench-scheduler sim lint lint-scripts tidy cppcheck format clean deb help print-%
 all: libs bins $(SWARM)
 libs: $(LIBS)
@@ -111,7 +111,7 @@ sim-bins: $(SIM_BINS)
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
-	@echo 'targets: all check check-fast unit demo install asan fuzz bench bench-scheduler sim lint format deb clean'
+	@echo 'targets: all check check-fast unit demo install asan fuzz bench bench-scheduler swarm sim lint format deb clean'
 
 print-%:
 	@printf '%s\n' '$($*)'
@@ -220,6 +220,11 @@ MINUTES ?= 5
 FENCE ?= on
 chaos: all
 	$(Q)MEADOW_BIN=$(CURDIR)/$(BUILD)/bin test/chaos/chaos.py --seed $(SEED) --minutes $(MINUTES) --fence $(FENCE)
+# A master under simulated agents, in figures: "make swarm NODES=5000 TASKS=20" (of each node).
+NODES ?= 5000
+TASKS ?= 20
+swarm: all
+	$(Q)MEADOW_BIN=$(CURDIR)/$(BUILD)/bin NODES=$(NODES) TASKS=$(TASKS) /usr/bin/python3 test/bench/run.py scale
 asan:
 	$(Q)$(MAKE) --no-print-directory SAN=address,undefined all unit
 

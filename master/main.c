@@ -2,6 +2,7 @@
 // meadow-master: reads its arguments and configuration, runs the master on a loop, tells its
 // service manager how it goes.
 #include "common/daemon.h"
+#include "common/json_pool.h"
 #include "common/log.h"
 #include "master/backup/archive.h"
 #include "master/master.h"
@@ -114,6 +115,7 @@ int main(int argc, char **argv)
     struct master_config config;
     struct err e = {""};
     enum log_level level = LOG_LEVEL_INFO;
+    json_pool_start();
     int r = parse(argc, argv, &a);
     if (r)
         return r == 2 ? 2 : EXIT_SUCCESS;

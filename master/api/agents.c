@@ -14,6 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Held syncs end in steps of this part of the interval, many in one turn of the loop: the HTTP
+// server walks all held connections once for each turn in which it answers some.
+#define HOLD_STEPS 40
+
 struct held {
     struct http_request *req; // NULL once the client is gone
     struct api *api;
@@ -143,8 +147,9 @@ static void hold(struct held *h)
     }
     h->timer_open = true;
     h->uses++;
-    (void)uv_timer_start(&h->timer, on_time,
-                         (uint64_t)cluster_node_interval(h->api->cluster, h->node), 0);
+    uint64_t interval = (uint64_t)cluster_node_interval(h->api->cluster, h->node);
+    uint64_t until = uv_now(h->api->settings.loop) + interval;
+    (void)uv_timer_start(&h->timer, on_time, interval - until % (interval / HOLD_STEPS), 0);
 }
 
 // Applied, and durable as far as there was something: answer, or wait for news.

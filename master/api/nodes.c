@@ -40,7 +40,7 @@ void nodes_list(struct call *call)
             break;
         }
         last = n->name;
-        (void)json_array_append_new(items, node_view(n));
+        (void)json_array_append_new(items, node_summary(n));
     }
     api_reply(call, 200, api_list(items, next, cluster_node_count(c)));
 }

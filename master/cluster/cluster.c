@@ -412,6 +412,7 @@ void cluster_free(struct cluster *c)
     if (c->preview)
         job_free(c->preview);
     HASH_CLEAR(hh_name, c->nodes_by_name);
+    HASH_CLEAR(hh_key, c->nodes_by_key);
     struct node *n, *n_next;
     HASH_ITER (hh, c->nodes, n, n_next) {
         HASH_DEL(c->nodes, n);

@@ -221,6 +221,7 @@ int cluster_job_plan(struct cluster *c, struct job_spec *spec, const char *user,
 
 // --- views (JSON shapes of docs/api.md); new references, NULL = out of memory ---
 json_t *node_view(const struct node *n);
+json_t *node_summary(const struct node *n); // for lists: without what each of its tasks uses
 json_t *job_view(const struct job *j, bool with_spec_and_tasks);
 json_t *task_view(const struct task *t);
 json_t *event_view(const struct event *ev);

@@ -30,7 +30,7 @@ struct cluster {
     struct commit *commit; // borrowed; NULL before start
     int64_t epoch;
 
-    struct node *nodes, *nodes_by_name;
+    struct node *nodes, *nodes_by_name, *nodes_by_key;
     struct user *users; // by name
     struct node *gone_shells;
     struct gone_node *gone;
@@ -126,6 +126,8 @@ char *node_to_record(const struct node *n);
 int node_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 struct node *node_new(struct cluster *c, const char *id, const char *name);
 void node_destroy(struct node *n);
+// Its key is this one from now on; "" = none.
+void node_set_key(struct cluster *c, struct node *n, const char *fingerprint);
 
 // node_identity.c: its part of the record
 void node_identity_to_record(const struct node *n, json_t *j);

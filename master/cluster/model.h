@@ -268,6 +268,7 @@ struct node {
     struct node *gone_next;
     UT_hash_handle hh;      // by id
     UT_hash_handle hh_name; // by name
+    UT_hash_handle hh_key;  // by key_fingerprint, when it has one
 };
 
 // One allocation: the texts stand behind the struct. "" = none.

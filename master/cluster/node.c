@@ -63,10 +63,18 @@ unsigned cluster_node_count(const struct cluster *c)
 
 struct node *cluster_node_by_key(struct cluster *c, const char *fingerprint)
 {
-    for (struct node *n = c->nodes; n; n = n->hh.next)
-        if (strcmp(n->key_fingerprint, fingerprint) == 0)
-            return n;
-    return NULL;
+    struct node *n = NULL;
+    HASH_FIND(hh_key, c->nodes_by_key, fingerprint, strlen(fingerprint), n);
+    return n;
+}
+
+void node_set_key(struct cluster *c, struct node *n, const char *fingerprint)
+{
+    if (n->key_fingerprint[0])
+        HASH_DELETE(hh_key, c->nodes_by_key, n);
+    (void)snprintf(n->key_fingerprint, sizeof(n->key_fingerprint), "%s", fingerprint);
+    if (n->key_fingerprint[0])
+        HASH_ADD(hh_key, c->nodes_by_key, key_fingerprint, strlen(n->key_fingerprint), n);
 }
 
 void node_set_state(struct cluster *c, struct node *n, enum node_state s, const char *reason)

@@ -68,10 +68,10 @@ static bool replaceable(const struct node *n)
 }
 
 // The key's certificates and instance go with it.
-static void take_key(struct node *n, const struct node_claim *claim)
+static void take_key(struct cluster *c, struct node *n, const struct node_claim *claim)
 {
     struct node_identity *i = &n->identity;
-    COPY(n->key_fingerprint, claim->key_fingerprint);
+    node_set_key(c, n, claim->key_fingerprint);
     COPY(i->machine_id, claim->machine_id);
     i->cert[0] = i->next[0] = '\0';
     i->cert_until_ms = i->next_until_ms = 0;
@@ -108,7 +108,7 @@ static int join_new(struct cluster *c, const struct node_claim *claim, struct no
     struct node *n = node_new(c, id, claim->name);
     if (!n)
         return err_set(e, -ENOMEM, "out of memory");
-    take_key(n, claim);
+    take_key(c, n, claim);
     n->approved = claim->approved;
     COPY(n->reason, claim->approved ? "joined, not heard from yet" : "waits for approval");
     node_dirty(c, n);
@@ -136,7 +136,7 @@ int cluster_node_join(struct cluster *c, const struct node_claim *claim, struct 
         log_info("nodes", "node %s: another machine takes its place, as %s said", n->name,
                  n->identity.replace_by);
         emit(c, n, "node.replaced", n->identity.replace_by, NULL);
-        take_key(n, claim);
+        take_key(c, n, claim);
         node_dirty(c, n);
     }
     *ret = n;

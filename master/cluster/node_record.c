@@ -40,7 +40,7 @@ int node_from_record(struct cluster *c, const json_t *j, struct err *e)
     struct node *n = node_new(c, id, name);
     if (!n)
         return err_set(e, -ENOMEM, "out of memory");
-    (void)snprintf(n->key_fingerprint, sizeof(n->key_fingerprint), "%s", key);
+    node_set_key(c, n, key);
     n->approved = json_opt_bool(j, "approved", false);
     n->draining = json_opt_bool(j, "draining", false);
     if (n->draining)
@@ -131,5 +131,16 @@ json_t *node_view(const struct node *n)
         json_put(j, "hardware", json_null());
     if (n->usage)
         json_put(j, "usage", json_incref(n->usage));
+    return j;
+}
+
+json_t *node_summary(const struct node *n)
+{
+    json_t *j = node_view(n);
+    json_t *usage = json_copy(n->usage);
+    if (usage) {
+        (void)json_object_del(usage, "tasks");
+        json_put(j, "usage", usage);
+    }
     return j;
 }

@@ -138,6 +138,7 @@ static void finish(struct cluster *c, struct node *n, const char *how)
     leave_note(c, n);
     HASH_DEL(c->nodes, n);
     HASH_DELETE(hh_name, c->nodes_by_name, n);
+    node_set_key(c, n, "");
     n->gone = true;
     n->gone_next = c->gone_shells;
     c->gone_shells = n;

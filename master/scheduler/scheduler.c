@@ -232,6 +232,8 @@ bool scheduler_run(struct cluster *c)
 {
     struct scheduler *s = c->scheduler;
     struct turn turn = {c, clock_boot_ms() + BUDGET_MS};
+    if (!s->stale && plan_queue_length(s->queue) == 0)
+        return false; // nothing waits: the nodes are brought up to date when something does
     int r = scheduler_sync(c);
     if (r == 0 && plan_queue_due(s->queue))
         r = plan_queue_run(s->queue, s->kept.index,

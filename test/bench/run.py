@@ -22,6 +22,7 @@ from container_engine import Engine  # noqa: E402
 from meadow_cluster import BIN, Cluster, job  # noqa: E402
 
 import front  # noqa: E402
+import scale  # noqa: E402
 
 
 @contextlib.contextmanager
@@ -332,9 +333,14 @@ def bench_floods():
     front.floods(running, show)
 
 
+def bench_scale():
+    scale.run(show)
+
+
 BENCHES = {"connections": bench_connections, "floods": bench_floods, "submissions": bench_submissions, "start": bench_start, "docker": bench_docker, "tasks": bench_tasks, "events": bench_events, "sealed": bench_sealed, "idle": bench_idle}
+ASKED = {"scale": bench_scale}  # minutes, and most of the machine: only by name
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     for name in sys.argv[1:] or BENCHES:
-        BENCHES[name]()
+        {**BENCHES, **ASKED}[name]()

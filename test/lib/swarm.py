@@ -4,8 +4,8 @@
 import collections
 import http.client
 import json
+import math
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -151,9 +151,9 @@ class Agents:
             return time.monotonic() - began if self.changed.wait_for(lambda: self.stats and what(self.stats), seconds * PATIENCE) else None
 
     def next(self):
-        """The next line of figures."""
-        now = self.stats.get("time_ms", 0)
-        self.wait(lambda s: s["time_ms"] > now, 30)
+        """Figures of from now on; what happened before is in the history file."""
+        now = time.time() * 1000
+        assert self.wait(lambda s: s["time_ms"] >= now, 60) is not None, "the agents' process says nothing"
         return dict(self.stats)
 
     def end(self):
@@ -175,32 +175,25 @@ def lines(path):
 
 
 def spans(path):
-    """{(job, component, index): [(from, to, number)...]}: when attempts ran; to is None while one runs."""
-    found, at = collections.defaultdict(list), {}
+    """{(job, component, index): [(from, to, number)...]}: when attempts ran; to is infinite while one runs."""
+    found, began = collections.defaultdict(list), {}
     for x in lines(path):
-        task = (x.job, x.component, x.index)
         if x.what in ("run", "thaw"):
-            at[x.attempt] = x.ms
-        elif x.what in ("freeze", "end") and x.attempt in at:
-            found[task].append((at.pop(x.attempt), x.ms, x.number))
-            if x.what == "end":
-                continue
-    open_ones = {a: ms for a, ms in at.items()}
-    for x in lines(path):
-        if x.what in ("run", "thaw") and open_ones.get(x.attempt) == x.ms:
-            found[(x.job, x.component, x.index)].append((x.ms, None, x.number))
+            began[x.attempt] = x
+        elif x.what in ("freeze", "end") and x.attempt in began:
+            found[x.job, x.component, x.index].append((began.pop(x.attempt).ms, x.ms, x.number))
+    for x in began.values():
+        found[x.job, x.component, x.index].append((x.ms, math.inf, x.number))
     return found
 
 
 def doubled(path):
     """Tasks of which two attempts ran at once, or one attempt ran twice."""
-    out, starts = [], collections.Counter(x.attempt for x in lines(path) if x.what == "run")
-    out += [f"attempt {a} was started {n} times" for a, n in starts.items() if n > 1]
+    starts = collections.Counter(x.attempt for x in lines(path) if x.what == "run")
+    out = [f"attempt {a} was started {n} times" for a, n in starts.items() if n > 1]
     for task, seen in spans(path).items():
         seen.sort()
-        for a, b in zip(seen, seen[1:]):
-            if a[1] is None or a[1] > b[0]:
-                out.append(f"{task}: attempts {a[2]} and {b[2]} overlap: {seen}")
+        out += [f"{task}: attempts {a[2]} and {b[2]} overlap: {seen}" for a, b in zip(seen, seen[1:]) if a[1] > b[0]]
     return out
 
 

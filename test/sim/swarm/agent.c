@@ -28,16 +28,16 @@
 static json_t *node_json(const struct agent *a)
 {
     const struct swarm_options *o = &a->swarm->o;
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:s,s:I,s:{s:I,s:I},s:[],s:s,s:{s:I,s:I,s:I},"
-                     "s:{s:b,s:s},s:{s:i,s:i},s:{},s:b,s:s}",
-                     "hostname", a->name, "kernel", "simulated", "os", "simulated", "machine_id", "",
-                     "address", "127.0.0.1", "agent_version", MEADOW_VERSION, "runtime", "process",
-                     "cpus", (json_int_t)(o->cpu_milli / 1000), "cpu_model", "simulated", "memory",
-                     (json_int_t)o->memory, "disk", "total", (json_int_t)1 << 40, "free",
-                     (json_int_t)1 << 39, "gpus", "gpu_reason", "", "resources", "cpu",
-                     (json_int_t)o->cpu_milli, "memory", (json_int_t)o->memory, "gpu",
-                     (json_int_t)o->gpu, "engine", "ok", 1, "reason", "", "ports", "first",
-                     PORTS_FIRST, "count", PORTS_COUNT, "labels", "ready", 1, "reason", "");
+    return json_pack(
+        "{s:s,s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:s,s:I,s:{s:I,s:I},s:[],s:s,s:{s:I,s:I,s:I},"
+        "s:{s:b,s:s},s:{s:i,s:i},s:{},s:b,s:s}",
+        "hostname", a->name, "kernel", "simulated", "os", "simulated", "machine_id", "", "address",
+        "127.0.0.1", "agent_version", MEADOW_VERSION, "runtime", "process", "cpus",
+        (json_int_t)(o->cpu_milli / 1000), "cpu_model", "simulated", "memory",
+        (json_int_t)o->memory, "disk", "total", (json_int_t)1 << 40, "free", (json_int_t)1 << 39,
+        "gpus", "gpu_reason", "", "resources", "cpu", (json_int_t)o->cpu_milli, "memory",
+        (json_int_t)o->memory, "gpu", (json_int_t)o->gpu, "engine", "ok", 1, "reason", "", "ports",
+        "first", PORTS_FIRST, "count", PORTS_COUNT, "labels", "ready", 1, "reason", "");
 }
 
 // As node-agent's runtimes report it: every running task.
@@ -46,13 +46,13 @@ static json_t *usage_json(const struct agent *a)
     json_t *tasks = json_object();
     for (const struct attempt *x = a->attempts; x; x = x->hh.next)
         if (x->status.state == ATTEMPT_RUNNING)
-            json_object_set_new(tasks, x->id,
-                                json_pack("{s:f,s:I}", "cpu_percent", 93.5, "memory",
-                                          (json_int_t)(512 << 20)));
+            json_object_set_new(
+                tasks, x->id,
+                json_pack("{s:f,s:I}", "cpu_percent", 93.5, "memory", (json_int_t)(512 << 20)));
     return json_pack("{s:f,s:I,s:f,s:I,s:I,s:I,s:[],s:o}", "cpu_percent", 61.25, "memory_used",
                      (json_int_t)(8LL << 30), "load1", 12.5, "disk_free", (json_int_t)1 << 39,
-                     "net_rx", (json_int_t)123456789, "net_tx", (json_int_t)987654321, "gpus", "tasks",
-                     tasks);
+                     "net_rx", (json_int_t)123456789, "net_tx", (json_int_t)987654321, "gpus",
+                     "tasks", tasks);
 }
 
 static int build(struct agent *a, bool sync, struct sync_request *q)
@@ -274,8 +274,8 @@ static void on_timer(uv_timer_t *timer)
         a->retry_ms = 0;
     if (a->sync.outstanding && now >= a->sync.sent_boot_ms + a->interval_ms + ANSWER_SLACK_MS)
         agent_retry(a);
-    if (a->report.conn &&
-        now >= a->report.sent_boot_ms + (a->report.outstanding ? REPORT_TIMEOUT_MS : REPORT_IDLE_MS))
+    if (a->report.conn && now >= a->report.sent_boot_ms +
+                                     (a->report.outstanding ? REPORT_TIMEOUT_MS : REPORT_IDLE_MS))
         lose(a, &a->report);
     agent_arm(a);
 }

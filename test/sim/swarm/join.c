@@ -26,7 +26,7 @@ struct lane { // one connection, one agent at a time
 
 static struct {
     struct lane lanes[LANES];
-    size_t next;
+    int64_t next;
     struct conn *first;
 } joining;
 
@@ -76,14 +76,13 @@ static char *request_text(struct agent *a, struct err *e)
     cleanup_free char *key = NULL;
     cleanup_free char *csr = NULL;
     char machine[40];
-    (void)snprintf(machine, sizeof(machine), "5eed%028zx", a->number + 1);
+    (void)snprintf(machine, sizeof(machine), "5eed%028llx", (long long)a->number + 1);
     if (pki_key_new(&key, e) < 0 || pki_csr_new(key, a->name, &csr, e) < 0)
         return NULL;
     a->key = read_pem(key, true);
-    cleanup_json json_t *j =
-        json_pack("{s:i,s:s,s:s,s:s,s:s,s:s}", "protocol", MEADOW_PROTOCOL, "token",
-                  a->swarm->o.token, "name", a->name, "csr", csr, "machine_id", machine,
-                  "agent_version", MEADOW_VERSION);
+    cleanup_json json_t *j = json_pack("{s:i,s:s,s:s,s:s,s:s,s:s}", "protocol", MEADOW_PROTOCOL,
+                                       "token", a->swarm->o.token, "name", a->name, "csr", csr,
+                                       "machine_id", machine, "agent_version", MEADOW_VERSION);
     return json_text(j);
 }
 
@@ -98,7 +97,8 @@ static void join_next(struct lane *l)
     l->agent = &s->agents[joining.next];
     l->agent->swarm = s;
     l->agent->number = joining.next++;
-    (void)snprintf(l->agent->name, sizeof(l->agent->name), "%s%zu", s->o.prefix, l->agent->number);
+    (void)snprintf(l->agent->name, sizeof(l->agent->name), "%s%lld", s->o.prefix,
+                   (long long)l->agent->number);
     cleanup_free char *text = request_text(l->agent, &e);
     if (!text || conn_request(l->conn, "POST", "/v1/join", text, strlen(text)) < 0)
         die("join", e.text);
@@ -121,7 +121,7 @@ static void ca_fetched(struct conn *c, int status, const char *body, size_t len)
     conn_close(TAKE_PTR(joining.first));
     for (size_t i = 0; i < LANES && joining.next < s->o.nodes; i++) {
         struct lane *l = &joining.lanes[i];
-        struct conn_options o = {s->loop, s->tls, &s->master, s->o.host,   NULL,
+        struct conn_options o = {s->loop, s->tls, &s->master,  s->o.host, NULL,
                                  NULL,    joined, lane_failed, l};
         l->swarm = s;
         if (conn_open(&o, &l->conn, &e) < 0)

@@ -14,8 +14,8 @@
 #include "common/id.h"
 
 #include <arpa/inet.h>
-#include <getopt.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -48,19 +48,19 @@ static void print_stats(const struct swarm *s)
     const struct swarm_stats *t = &s->stats;
     struct rusage use;
     (void)getrusage(RUSAGE_SELF, &use);
-    (void)printf("{\"time_ms\":%lld,\"joined\":%zu,\"online\":%zu,\"running\":%zu,\"starts\":%llu,"
-                 "\"ends\":%llu,\"syncs\":%llu,\"reports\":%llu,\"answers\":%llu,\"connects\":%llu,"
-                 "\"failures\":%llu,\"refused\":%llu,\"report_connections\":%zu,\"cpu_ms\":%lld}\n",
-                 (long long)clock_real_ms(), t->joined, t->online, t->running,
-                 (unsigned long long)t->starts, (unsigned long long)t->ends,
-                 (unsigned long long)t->syncs, (unsigned long long)t->reports,
-                 (unsigned long long)t->answers, (unsigned long long)t->connects,
-                 (unsigned long long)t->failures, (unsigned long long)t->refused, s->n_reports,
-                 (long long)((use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 +
-                             (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000));
-    (void)fflush(stdout);
-    if (s->history)
+    if (s->history) // all of it is there when the line is
         (void)fflush(s->history);
+    (void)printf(
+        "{\"time_ms\":%lld,\"joined\":%zu,\"online\":%zu,\"running\":%zu,\"starts\":%llu,"
+        "\"ends\":%llu,\"syncs\":%llu,\"reports\":%llu,\"answers\":%llu,\"connects\":%llu,"
+        "\"failures\":%llu,\"refused\":%llu,\"report_connections\":%lld,\"cpu_ms\":%lld}\n",
+        (long long)clock_real_ms(), t->joined, t->online, t->running, (unsigned long long)t->starts,
+        (unsigned long long)t->ends, (unsigned long long)t->syncs, (unsigned long long)t->reports,
+        (unsigned long long)t->answers, (unsigned long long)t->connects,
+        (unsigned long long)t->failures, (unsigned long long)t->refused, (long long)s->n_reports,
+        (long long)((use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 +
+                    (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000));
+    (void)fflush(stdout);
 }
 
 static void on_second(uv_timer_t *timer)
@@ -79,7 +79,7 @@ static void on_cut(uv_signal_t *sig, int number)
 {
     struct swarm *s = sig->data;
     (void)number;
-    for (size_t i = 0; i < s->o.nodes; i++)
+    for (int64_t i = 0; i < s->o.nodes; i++)
         if (s->agents[i].sync.conn)
             agent_retry(&s->agents[i]);
 }
@@ -115,38 +115,59 @@ static const char *read_token(const char *path)
     return token;
 }
 
+#define AT(member) offsetof(struct swarm_options, member)
+
+static const struct {
+    const char *name;
+    size_t at;
+    int64_t preset, unit;
+} numbers[] = {{"nodes", AT(nodes), 100, 1},
+               {"cpu", AT(cpu_milli), 32, 1000},
+               {"memory", AT(memory), 256, 1 << 30},
+               {"gpu", AT(gpu), 0, 1},
+               {"least", AT(least_ms), 1000, 1},
+               {"most", AT(most_ms), 60000, 1},
+               {"start", AT(start_ms), 50, 1},
+               {"reports", AT(reports), 512, 1},
+               {"seed", AT(seed), 1, 1}};
+
+static void set_number(struct swarm *s, size_t i, int64_t value)
+{
+    *(int64_t *)((char *)&s->o + numbers[i].at) = value * numbers[i].unit;
+}
+
+static void set_word(struct swarm *s, const char *name, char *value)
+{
+    size_t i = 0;
+    while (i < ARRAY_SIZE(numbers) && strcmp(numbers[i].name, name) != 0)
+        i++;
+    if (i < ARRAY_SIZE(numbers))
+        set_number(s, i, strtoll(value, NULL, 10));
+    else if (strcmp(name, "master") == 0)
+        set_master(s, value);
+    else if (strcmp(name, "token") == 0)
+        s->o.token = read_token(value);
+    else if (strcmp(name, "prefix") == 0)
+        s->o.prefix = value;
+    else if (strcmp(name, "history") == 0)
+        s->o.history = value;
+    else
+        usage("there is no such option");
+}
+
 static void read_options(struct swarm *s, int argc, char **argv)
 {
-    static const struct option names[] = {
-        {"master", 1, 0, 'm'},  {"token", 1, 0, 't'}, {"nodes", 1, 0, 'n'},   {"cpu", 1, 0, 'c'},
-        {"memory", 1, 0, 'r'},  {"gpu", 1, 0, 'g'},   {"least", 1, 0, 'l'},   {"most", 1, 0, 'u'},
-        {"start", 1, 0, 's'},   {"reports", 1, 0, 'p'}, {"prefix", 1, 0, 'x'}, {"history", 1, 0, 'o'},
-        {"seed", 1, 0, 'e'},    {"help", 0, 0, 'h'},  {0}};
-    struct swarm_options *o = &s->o;
-    *o = (struct swarm_options){.nodes = 100, .cpu_milli = 32000, .memory = INT64_C(256) << 30,
-                                .least_ms = 1000, .most_ms = 60000, .start_ms = 50, .reports = 512,
-                                .prefix = "s", .seed = 1};
-    for (int k; (k = getopt_long(argc, argv, "", names, NULL)) >= 0;) {
-        long long n = optarg ? atoll(optarg) : 0;
-        switch (k) {
-        case 'm': set_master(s, optarg); break;
-        case 't': o->token = read_token(optarg); break;
-        case 'n': o->nodes = (size_t)n; break;
-        case 'c': o->cpu_milli = n * 1000; break;
-        case 'r': o->memory = n << 30; break;
-        case 'g': o->gpu = n; break;
-        case 'l': o->least_ms = n; break;
-        case 'u': o->most_ms = n; break;
-        case 's': o->start_ms = n; break;
-        case 'p': o->reports = (size_t)n; break;
-        case 'x': o->prefix = optarg; break;
-        case 'o': o->history = optarg; break;
-        case 'e': o->seed = (uint64_t)n; break;
-        case 'h': usage(NULL);
-        default: exit(2);
-        }
+    s->o.prefix = "s";
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+        set_number(s, i, numbers[i].preset);
+    if (argc == 2 && strcmp(argv[1], "--help") == 0)
+        usage(NULL);
+    for (int i = 1; i < argc; i += 2) {
+        if (strncmp(argv[i], "--", 2) != 0 || i + 1 == argc)
+            usage("options are pairs: --name value");
+        set_word(s, argv[i] + 2, argv[i + 1]);
     }
-    if (!o->host || !o->token || o->most_ms < o->least_ms || o->reports == 0)
+    if (!s->o.host || !s->o.token || s->o.most_ms < s->o.least_ms || s->o.reports == 0)
         usage("--master and --token are needed, --most at least --least");
 }
 
@@ -169,13 +190,13 @@ int main(int argc, char **argv)
     uv_signal_t end[2], cut;
 
     read_options(&s, argc, argv);
-    s.random = s.o.seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    s.random = (uint64_t)s.o.seed * UINT64_C(0x9e3779b97f4a7c15) + 1;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
     (void)signal(SIGPIPE, SIG_IGN);
-    s.agents = calloc(s.o.nodes, sizeof(*s.agents));
+    s.agents = calloc((size_t)s.o.nodes, sizeof(*s.agents));
     s.tls = client_tls();
     s.history = s.o.history ? fopen(s.o.history, "we") : NULL;
     if (id_random(s.boot_id, 32) < 0 || !s.agents || !s.tls || (s.o.history && !s.history))

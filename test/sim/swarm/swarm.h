@@ -12,16 +12,15 @@
 
 struct swarm_options {
     const char *host;
-    int port;
-    const char *token; // join token, good for all of them
-    size_t nodes;
+    const char *token;              // join token, good for all of them
+    int64_t nodes;                  // all numbers are int64_t: main.c sets them by a table
     int64_t cpu_milli, memory, gpu; // of each node
     int64_t least_ms, most_ms;      // a task lasts so long when its command doesn't say
     int64_t start_ms;               // from the assignment to the task's start, at most
-    size_t reports;                 // connections for reports in all
-    const char *prefix;             // of the nodes' names
-    const char *history;            // file
-    uint64_t seed;
+    int64_t reports;                // connections for reports in all
+    int64_t seed;
+    const char *prefix;  // of the nodes' names
+    const char *history; // file
 };
 
 struct swarm_stats { // since the start
@@ -35,7 +34,7 @@ struct swarm {
     SSL_CTX *tls;
     struct sockaddr_in master;
     struct agent *agents;
-    size_t n_reports;          // connections for reports that are open
+    int64_t n_reports;         // connections for reports that are open
     struct agent *report_wait; // agents that wait for one
     FILE *history;
     uint64_t random;
@@ -70,7 +69,7 @@ struct message { // under way
 
 struct agent {
     struct swarm *swarm;
-    size_t number;
+    int64_t number;
     char name[64], instance[INSTANCE_BYTES];
     X509 *cert;
     EVP_PKEY *key;

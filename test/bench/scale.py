@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A master under thousands of simulated agents, in figures. Run by test/bench/run.py scale."""
+
+import http.client
+import json
+import os
+import shutil
+import ssl
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+import swarm  # noqa: E402
+
+NODES = int(os.environ.get("NODES", "5000"))
+TASKS = int(os.environ.get("TASKS", "20"))  # of each node
+
+
+def pct(values, q):
+    values = sorted(values)
+    return values[min(len(values) - 1, int(len(values) * q))]
+
+
+def cpu_seconds(pid):
+    f = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(f[11]) + int(f[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def rss_mib(pid):
+    return next(int(line.split()[1]) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmRSS")) / 1024
+
+
+def job(name, command, num=1, **resources):
+    return {"name": name, "components": {"m": {"command": command, "num": num, "resources": {"cpu": 1, "memory": "1g", **resources}}}}
+
+
+def tls_client(site):
+    """(connection, headers) of a person: TLS and a token, as the command has them."""
+    token = site.api("POST", "/v1/tokens", {"name": f"bench-{time.time_ns()}"})["token"]
+    tls = ssl.create_default_context(cadata=site.request("GET", "/v1/ca")[1].decode())
+    conn = http.client.HTTPSConnection("127.0.0.1", site.port, context=tls, timeout=60)
+    return conn, {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+
+
+def call(client, method, path, body=None):
+    """(milliseconds, status, answer) of one request."""
+    conn, headers = client
+    t = time.perf_counter()
+    conn.request(method, path, json.dumps(body) if body is not None else None, headers)
+    r = conn.getresponse()
+    text = r.read()
+    return (time.perf_counter() - t) * 1e3, r.status, text
+
+
+def latencies(client, path, n, pause=0.0):
+    out = []
+    for _ in range(n):
+        ms, status, text = call(client, "GET", path)
+        assert status == 200, text
+        out.append(ms)
+        time.sleep(pause)
+    return out
+
+
+def rest(site, agents, seconds, show, name):
+    """CPU per sync while nothing else happens."""
+    a, before, redis = agents.next(), cpu_seconds(site.master.pid), cpu_seconds(site.redis_pid())
+    time.sleep(seconds)
+    b, after = agents.next(), cpu_seconds(site.master.pid)
+    syncs = b["syncs"] - a["syncs"]
+    show(name, syncs_per_s=1e3 * syncs / (b["time_ms"] - a["time_ms"]), master_cpu_us_per_sync=1e6 * (after - before) / syncs,
+         swarm_cpu_us_per_sync=1e3 * (b["cpu_ms"] - a["cpu_ms"]) / syncs, redis_cpu_s=cpu_seconds(site.redis_pid()) - redis, rss_MiB=rss_mib(site.master.pid))
+
+
+def delivered(site, client, n):
+    """Milliseconds from the begin of a submission to the arrival of its assignment at the agent."""
+    sent = {}
+    for i in range(n):
+        at = time.time() * 1e3
+        _, status, text = call(client, "POST", "/v1/jobs", job(f"d-{i}-{at}", "true"))
+        assert status == 201, text
+        sent[json.loads(text)["id"]] = at
+        time.sleep(0.02)
+    for jid in sent:
+        site.get(f"/v1/jobs/{jid}?wait=60s")
+    site.agents.next()
+    return [x.ms - sent[x.job] for x in swarm.lines(site.dir / "history") if x.what == "got" and x.job in sent and x.number == 1]
+
+
+def fill(site, agents, tasks, show):
+    t, cpu = time.perf_counter(), cpu_seconds(site.master.pid)
+    conn = site.connection()
+    for i in range(NODES * tasks // 100):
+        site.submit(job(f"fill-{i}", "sleep 100000", 100), conn)
+    submitted = time.perf_counter() - t
+    agents.wait(lambda s: s["running"] >= NODES * tasks, 600)
+    seconds = time.perf_counter() - t
+    show(f"{NODES * tasks} tasks placed and running", submitted_s=submitted, running_s=seconds, tasks_per_s=NODES * tasks / seconds,
+         master_cpu_us_per_task=1e6 * (cpu_seconds(site.master.pid) - cpu) / NODES / tasks, rss_MiB=rss_mib(site.master.pid))
+
+
+def come_back(site, agents, show):
+    """The master is killed; all agents come back at once."""
+    pid = site.redis_pid()
+    began = time.perf_counter()
+    site.kill()
+    ready = site.start()
+    t = time.perf_counter()
+    site.wait_ready(NODES, 300)
+    show(f"{NODES} agents come back", master_ready_s=ready, all_ready_s=time.perf_counter() - t, since_the_kill_s=time.perf_counter() - began,
+         master_cpu_s=cpu_seconds(site.master.pid), redis_restarted=int(pid != site.redis_pid()), rss_MiB=rss_mib(site.master.pid))
+
+
+def run(show):
+    folder = Path(tempfile.mkdtemp(prefix="mws-", dir="/tmp"))
+    site = swarm.Site(folder / "s")
+    try:
+        site.start()
+        empty = rss_mib(site.master.pid)
+        t = time.perf_counter()
+        agents = site.swarm(NODES, seconds=300)
+        cpu = cpu_seconds(site.master.pid)
+        show(f"{NODES} nodes joined", seconds=time.perf_counter() - t, master_cpu_ms_each=1e3 * cpu / NODES,
+             rss_KiB_each=1024 * (rss_mib(site.master.pid) - empty) / NODES)
+        rest(site, agents, 10, show, "no tasks")
+        client = tls_client(site)
+        fill(site, agents, TASKS, show)
+        rest(site, agents, 15, show, f"{TASKS} tasks on each node")
+        for path in ("/v1/jobs", "/v1/nodes?limit=100", "/v1/cluster", "/v1/jobs/fill-0"):
+            ms = latencies(client, path, 300, 0.01)
+            show(f"meanwhile GET {path}", median_ms=pct(ms, 0.5), p99_ms=pct(ms, 0.99), max_ms=max(ms))
+        ms = delivered(site, client, 300)
+        show("submit -> assignment delivered", n=len(ms), median_ms=pct(ms, 0.5), p99_ms=pct(ms, 0.99), max_ms=max(ms))
+        come_back(site, agents, show)
+        rest(site, agents, 10, show, "after that")
+        print(json.dumps(agents.next()))
+    finally:
+        site.close()
+        shutil.rmtree(folder, ignore_errors=True)
