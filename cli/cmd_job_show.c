@@ -121,13 +121,14 @@ static void task_row(struct table *t, const json_t *task)
     gpus_cell(t, task);
     output_age(task, "started_at", "ended_at", age, sizeof(age));
     table_cell(t, age);
+    table_cell(t, json_opt_str(task, "cause", NULL));
     table_cell(t, json_opt_str(task, "reason", NULL));
 }
 
 static void print_tasks(const struct cli *cli, const json_t *j)
 {
-    static const char *const headings[] = {"TASK", "STATE", "NODE",   "ATTEMPT", "EXIT",
-                                           "GPUS", "TIME",  "REASON", NULL};
+    static const char *const headings[] = {"TASK", "STATE", "NODE",  "ATTEMPT", "EXIT",
+                                           "GPUS", "TIME",  "CAUSE", "REASON",  NULL};
     size_t i;
     const json_t *task;
     struct table *t = cli_need(table_new(headings));

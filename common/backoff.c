@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Exponential backoff with jitter. The caller logs the first failure (failures == 1) and the
-// recovery, not each try.
+// Exponential backoff with "equal jitter" (M. Brooker, Exponential Backoff And Jitter, AWS
+// Architecture Blog, 2015): half of the delay is fixed, so that nobody comes back at once, and half
+// is random, so that they don't come back together. The caller logs the first failure (failures ==
+// 1) and the recovery, not each try.
 #include "common/backoff.h"
 
 #include <sys/random.h>
@@ -14,12 +16,17 @@ void backoff_init(struct backoff *b, uint64_t min_ms, uint64_t max_ms)
 
 static uint64_t below(uint64_t bound)
 {
-    uint32_t random = 0;
+    uint64_t random = 0;
 
     // Without entropy the delay is merely not spread.
     if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random))
-        random = UINT32_MAX / 2;
+        random = bound / 2;
     return random % (bound + 1);
+}
+
+uint64_t backoff_spread(uint64_t delay_ms)
+{
+    return delay_ms - delay_ms / 2 + below(delay_ms / 2);
 }
 
 uint64_t backoff_fail(struct backoff *b)
@@ -31,7 +38,7 @@ uint64_t backoff_fail(struct backoff *b)
     if (delay > b->max_ms)
         delay = b->max_ms;
     b->failures++;
-    return delay - delay / 2 + below(delay / 2);
+    return backoff_spread(delay);
 }
 
 unsigned backoff_reset(struct backoff *b)

@@ -14,5 +14,7 @@ struct backoff { // plain data; zero `failures` = nothing wrong
 void backoff_init(struct backoff *b, uint64_t min_ms, uint64_t max_ms);
 // Counts a failure and returns the delay before the next try: half of it fixed, half of it random.
 uint64_t backoff_fail(struct backoff *b);
+// A delay of at most `delay_ms`, and at least half of it.
+uint64_t backoff_spread(uint64_t delay_ms);
 // Success: returns how many failures came before it (0 = there is no recovery to talk about).
 unsigned backoff_reset(struct backoff *b);

@@ -70,6 +70,7 @@ static void observe(struct task *task, const struct attempt_status *seen)
     s->exit_code = seen->exit_code;
     s->signal = seen->signal;
     s->oom = seen->oom;
+    s->pull = seen->pull;
     s->ended_ms = seen->ended_ms ? seen->ended_ms : clock_real_ms();
 }
 

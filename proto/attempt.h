@@ -108,6 +108,7 @@ struct attempt_status {
     bool has_exit;
     int signal; // 0 = none
     bool oom;
+    bool pull;        // cause ENGINE: its image could not be had now; the node may be well
     char reason[256]; // for people: phase, or why
     char container_id[72];
     int64_t pid;        // process runtime: meadow-init's pid; 0 unknown

@@ -45,6 +45,8 @@ json_t *attempt_status_to_json(const struct attempt_status *s)
         json_put_str(j, "health", health_word_to_string(s->health));
     if (s->oom)
         json_put_bool(j, "oom", true);
+    if (s->pull)
+        json_put_bool(j, "pull", true);
     if (s->reason[0])
         put_people_text(j, "reason", s->reason);
     if (s->container_id[0])
@@ -107,6 +109,7 @@ static int read_numbers(struct attempt_status *s, const json_t *j, struct err *e
     s->signal = (int)signal_number;
     s->has_exit = json_object_get(j, "exit_code") != NULL;
     s->oom = json_opt_bool(j, "oom", false);
+    s->pull = json_opt_bool(j, "pull", false);
     return r;
 }
 

@@ -194,6 +194,8 @@ void task_gone(struct cluster *c, struct node *n, struct task *t, const char *re
 // is frozen or gone for good.
 void task_lost(struct cluster *c, struct node *n, struct task *t, const char *reason);
 void task_stop(struct cluster *c, struct task *t, const char *reason);
+// Pending, and not placed before the delay is over.
+void task_back_off(struct cluster *c, struct task *t, int64_t delay_ms);
 // Stopped with its grace, and started elsewhere; not counted as a restart, and not done where
 // on_node_lost says `fail`. One that stops already goes on stopping.
 void task_move(struct cluster *c, struct task *t, const char *reason);

@@ -83,9 +83,10 @@ struct task {
     bool holds_node; // its resources are subtracted from the node
     int64_t change;  // last status number applied, of instance issued_to's successor `change_of`
     char change_of[INSTANCE_BYTES];
-    struct attempt_status status;       // latest from the agent
-    int starts;                         // counted starts (restart.max_attempts)
-    int infra_failures;                 // consecutive attempts lost to infrastructure, for backoff
+    struct attempt_status status; // latest from the agent
+    int starts;                   // counted starts (restart.max_attempts)
+    int ends;                     // of the program itself, in a row (restart_row), for backoff
+    int infra_failures;           // attempts lost to infrastructure in a row, for backoff
     uint32_t refused[TASK_REFUSED_MAX]; // nodes whose policy forbids it (hashes of ids); not stored
     int n_refused, refusals;
     int64_t not_before_boot_ms; // backoff: not placed earlier (CLOCK_BOOTTIME); 0 = now

@@ -2,13 +2,12 @@
 // The restart rules. Pure.
 #include "master/cluster/restart.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #define EXIT_NO_RESTART 64
 #define EXIT_STOP_JOB 65
-#define INFRA_BACKOFF_MS 1000
-#define INFRA_MAX_BACKOFF_MS 60000
 
 static int64_t backoff(int n, int64_t first, int64_t max)
 {
@@ -20,16 +19,28 @@ static int64_t backoff(int n, int64_t first, int64_t max)
     return delay < max ? delay : max;
 }
 
+int restart_row(int before, const struct attempt_status *s, int64_t max_backoff_ms)
+{
+    bool ran = s->started_ms && s->ended_ms - s->started_ms > max_backoff_ms;
+    return ran ? 1 : before + 1;
+}
+
 static void describe(const struct attempt_status *s, char *out, size_t size)
 {
     const char *extra = s->reason[0] ? s->reason : NULL;
+    const char *name = s->signal ? sigabbrev_np(s->signal) : NULL;
     if (s->cause == CAUSE_OOM)
         (void)snprintf(out, size, "killed for using more memory than it may (exit code %d)",
                        s->exit_code);
     else if (s->cause == CAUSE_TIMEOUT)
         (void)snprintf(out, size, "ran into its time limit");
     else if (s->cause == CAUSE_EXIT && s->signal)
-        (void)snprintf(out, size, "killed by signal %d", s->signal);
+        (void)snprintf(out, size, "killed by signal %d%s%s%s", s->signal, name ? " (SIG" : "",
+                       name ? name : "", name ? ")" : "");
+    else if (s->cause == CAUSE_EXIT && s->exit_code == EXIT_NO_RESTART)
+        (void)snprintf(out, size, "exit code %d: not to be started again", s->exit_code);
+    else if (s->cause == CAUSE_EXIT && s->exit_code == EXIT_STOP_JOB)
+        (void)snprintf(out, size, "exit code %d: asked for the job's end", s->exit_code);
     else if (s->cause == CAUSE_EXIT)
         (void)snprintf(out, size, "exit code %d", s->exit_code);
     else
@@ -59,7 +70,7 @@ static void own_end(const struct restart_input *in, struct restart_decision *d)
         s->cause == CAUSE_TIMEOUT || (s->cause == CAUSE_EXIT && s->exit_code == EXIT_NO_RESTART);
     if (may && !final && (in->max_attempts == 0 || in->starts < in->max_attempts)) {
         d->action = RESTART_AGAIN;
-        d->delay_ms = backoff(in->starts, in->backoff_ms, in->max_backoff_ms);
+        d->delay_ms = backoff(in->ends, in->backoff_ms, in->max_backoff_ms);
         return;
     }
     done(d, success ? TASK_SUCCEEDED : s->cause == CAUSE_UNKNOWN ? TASK_UNKNOWN : TASK_FAILED);
@@ -85,10 +96,10 @@ void restart_decide(const struct restart_input *in, struct restart_decision *ret
         d.action = RESTART_AGAIN;
         d.delay_ms = s->cause == CAUSE_NEVER_STARTED
                          ? 0
-                         : backoff(in->infra_failures, INFRA_BACKOFF_MS, INFRA_MAX_BACKOFF_MS);
+                         : backoff(in->infra_failures, RESTART_INFRA_MS, RESTART_INFRA_MAX_MS);
     } else if (s->cause == CAUSE_POLICY && in->nodes_left) {
         d.action = RESTART_AGAIN;
-        d.delay_ms = backoff(in->refusals, INFRA_BACKOFF_MS, INFRA_MAX_BACKOFF_MS);
+        d.delay_ms = backoff(in->refusals, RESTART_INFRA_MS, RESTART_INFRA_MAX_MS);
     } else if (s->cause == CAUSE_POLICY) {
         done(&d, TASK_FAILED);
     } else {

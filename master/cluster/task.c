@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A task's life: placed, reported, ended, restarted. Its resources are free when the process is
 // gone; its end is shown when its logs are in, or 10 s later with logs "incomplete".
+#include "common/backoff.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
@@ -77,6 +78,13 @@ void task_wait_remove(struct cluster *c, struct task *t)
     else if (t->logs_late)
         DL_DELETE2(c->late, t, wait_prev, wait_next);
     t->in_backoff = t->logs_late = false;
+}
+
+void task_back_off(struct cluster *c, struct task *t, int64_t delay_ms)
+{
+    t->not_before_boot_ms = clock_boot_ms() + delay_ms;
+    t->in_backoff = true;
+    wait_add(c, t);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -225,14 +233,12 @@ static void again(struct cluster *c, struct node *n, struct task *t,
     char reason[REASON_BYTES + 32];
     (void)snprintf(reason, sizeof(reason), "attempt %d: %s", t->attempt, d->reason);
     reason[REASON_BYTES - 1] = '\0';
-    t->not_before_boot_ms = d->delay_ms > 0 ? clock_boot_ms() + d->delay_ms : 0;
+    int64_t delay_ms = (int64_t)backoff_spread((uint64_t)d->delay_ms);
     task_set_state(c, t, TASK_PENDING, reason);
-    if (d->delay_ms > 0) {
-        t->in_backoff = true;
-        wait_add(c, t);
-    } else {
+    if (delay_ms > 0)
+        task_back_off(c, t, delay_ms);
+    else
         want_schedule(c);
-    }
 }
 
 static void ended(struct cluster *c, struct node *n, struct task *t)
@@ -240,13 +246,16 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
     const struct job_component *k = task_component(t);
     bool infra = t->status.cause == CAUSE_ENGINE || t->status.cause == CAUSE_NEVER_STARTED ||
                  t->status.cause == CAUSE_FENCED;
-    t->infra_failures = infra ? t->infra_failures + 1 : 0;
+    t->infra_failures =
+        infra ? restart_row(t->infra_failures, &t->status, RESTART_INFRA_MAX_MS) : 0;
+    int ends = restart_row(t->ends, &t->status, k->max_backoff_ms);
     bool left = t->status.cause == CAUSE_POLICY && refusal_note(c->nodes, t, n);
     struct restart_input in = {k->restart,
                                k->max_attempts,
                                k->backoff_ms,
                                k->max_backoff_ms,
                                t->starts,
+                               ends,
                                t->infra_failures,
                                t->refusals,
                                left,
@@ -255,7 +264,9 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
                                &t->status};
     struct restart_decision d;
     restart_decide(&in, &d);
-    if (!d.counted && t->starts > 0)
+    if (d.counted)
+        t->ends = ends;
+    else if (t->starts > 0)
         t->starts--;
     node_release(c, t);
     if (d.action == RESTART_AGAIN) {

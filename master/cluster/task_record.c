@@ -2,8 +2,10 @@
 // A task as a record in the store, and as users see it. A task that never had an attempt has no
 // record.
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/cluster/restart.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -15,6 +17,23 @@ static json_t *ports_json(const struct task *t)
     for (int i = 0; i < t->n_ports; i++)
         (void)json_array_append_new(a, json_integer(t->ports[i]));
     return a;
+}
+
+// When it may be placed again, on the wall clock as it is now; 0 = now.
+static int64_t retry_ms(const struct task *t)
+{
+    return t->in_backoff ? clock_real_ms() + t->not_before_boot_ms - clock_boot_ms() : 0;
+}
+
+// The rest of its pause; never longer than a whole one, whatever happened to the wall clock.
+static void wait_on(struct cluster *c, struct task *t, const json_t *r)
+{
+    int64_t at = json_opt_time(r, "retry_at"), left = at - clock_real_ms();
+    int64_t most = task_component(t)->max_backoff_ms;
+    if (most < RESTART_INFRA_MAX_MS)
+        most = RESTART_INFRA_MAX_MS;
+    if (at && t->state == TASK_PENDING && left > 0)
+        task_back_off(c, t, left < most ? left : most);
 }
 
 char *task_to_record(const struct task *t)
@@ -38,6 +57,9 @@ char *task_to_record(const struct task *t)
     json_put_bool(r, "holds_node", t->holds_node);
     json_put_bool(r, "moving", t->moving);
     json_put_i64(r, "starts", t->starts);
+    json_put_i64(r, "ends", t->ends);
+    json_put_i64(r, "infra_failures", t->infra_failures);
+    json_put_time(r, "retry_at", retry_ms(t));
     json_put_i64(r, "lease_ms", t->lease_ms);
     json_put_time(r, "assigned_at", t->assigned_ms);
     json_put_bool(r, "logs_late", t->logs_late);
@@ -117,6 +139,8 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     copy(t->change_of, sizeof(t->change_of), r, "change_of");
     t->attempt = (int)json_opt_i64(r, "attempt", 0);
     t->starts = (int)json_opt_i64(r, "starts", 0);
+    t->ends = (int)json_opt_i64(r, "ends", 0);
+    t->infra_failures = (int)json_opt_i64(r, "infra_failures", 0);
     t->change = json_opt_i64(r, "change", 0);
     t->granted = (struct resources){json_opt_i64(r, "cpu", 0), json_opt_i64(r, "memory", 0),
                                     json_opt_i64(r, "gpu", 0)};
@@ -132,6 +156,7 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
         return err_wrap(e, x, "task of job %s", j->id);
     bool late = json_opt_bool(r, "logs_late", false);
     relink(c, t, json_opt_bool(r, "holds_node", false), late);
+    wait_on(c, t, r);
     if (late) // the wait for its logs was cut by the restart: what came is what there is, more may
               // still come
         task_load_state(t, t->final_state);
@@ -174,6 +199,16 @@ static void put_exit(json_t *x, const struct task *t)
     json_put_bool(x, "oom", show && s->oom);
 }
 
+// Why the latest attempt ended; null while it has not.
+static void put_cause(json_t *x, const struct task *t)
+{
+    bool show = t->status.state == ATTEMPT_ENDED && !t->logs_late;
+    json_put_str(x, "cause",
+                 !show            ? NULL
+                 : t->status.pull ? "pull"
+                                  : attempt_cause_to_string(t->status.cause));
+}
+
 json_t *task_view(const struct task *t)
 {
     char name[256];
@@ -190,6 +225,8 @@ json_t *task_view(const struct task *t)
     json_put_str(x, "node", t->node_name[0] && t->state != TASK_PENDING ? t->node_name : NULL);
     put_exit(x, t);
     json_put_str(x, "health", t->status.health ? health_word_to_string(t->status.health) : NULL);
+    put_cause(x, t);
+    json_put_time(x, "retry_at", retry_ms(t));
     json_put(x, "gpus", gpus_json(t, false));
     json_put(x, "gpu_uuids", gpus_json(t, true));
     json_put(x, "ports", ports_json(t));

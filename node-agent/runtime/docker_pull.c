@@ -94,8 +94,11 @@ static int on_chunk(const char *data, size_t len, void *userdata)
 static void pull_failed(struct docker_task *t, const char *text, bool transient)
 {
     char reason[768];
+    struct attempt_status status;
     (void)snprintf(reason, sizeof(reason), "pull image %.120s: %s", t->image, text);
-    docker_task_fail(t, transient ? CAUSE_ENGINE : CAUSE_IMAGE, reason);
+    outcome_failed(&t->d->o.dirs, t->id, transient ? CAUSE_ENGINE : CAUSE_IMAGE, reason, &status);
+    status.pull = transient;
+    docker_task_end(t, &status);
 }
 
 static void pull_over(struct docker_task *t, const struct http_result *r, const char *error)

@@ -2,9 +2,11 @@
 """Two agents on a real container engine of the test's own: limits, labels, environment, adoption, images, stopping at bad moments."""
 
 import http.client
+import http.server
 import json
 import os
 import shutil
+import signal
 import socket
 import tempfile
 import threading
@@ -81,19 +83,64 @@ def docker_gone(engine, attempt, seconds=30):
         conn.close()
 
 
-def test_exit_codes_and_oom(docker):
-    spec = {"name": "ends", "components": {"a": {"command": "exit 7", "image": IMAGE}}}
-    done = docker.wait(docker.submit(spec))
-    assert done["tasks"][0]["exit_code"] == 7 and not done["tasks"][0]["oom"]
-    spec = {"name": "hungry", "components": {"a": {"command": "tail /dev/zero", "image": IMAGE, "resources": {"memory": "16m"}}}}
-    done = docker.wait(docker.submit(spec))
-    assert done["tasks"][0]["exit_code"] == 137 and done["tasks"][0]["oom"], done["tasks"][0]
-    spec = {"name": "killed", "components": {"a": {"command": "kill -9 $$", "image": IMAGE}}}
-    done = docker.wait(docker.submit(spec))
-    assert done["tasks"][0]["signal"] == "SIGKILL" and not done["tasks"][0]["oom"]
-    spec = {"name": "missing", "components": {"a": {"command": ["/no/such"], "image": IMAGE}}}
-    done = docker.wait(docker.submit(spec))
-    assert done["state"] == "failed" and done["tasks"][0]["exit_code"] == 127
+def test_ends_are_told_apart(docker, engine):
+    """Cause, exit code and reason of each kind, in the job and in the events. 137 alone is not for memory."""
+    cases = {  # name: (component, state, cause, exit code, signal, out of memory, in the reason)
+        "code": ({"command": "exit 7"}, "failed", "exit", 7, None, False, "exit code 7"),
+        "final": ({"command": "exit 64", "restart": {"policy": "always"}}, "failed", "exit", 64, None, False, "64: not to be started again"),
+        "ends-job": ({"command": "exit 65", "restart": {"policy": "always"}}, "failed", "exit", 65, None, False, "asked for the job's end"),
+        "killed": ({"command": "kill -9 $$"}, "failed", "exit", 137, "SIGKILL", False, "signal 9 (SIGKILL)"),
+        "says-137": ({"command": "exit 137"}, "failed", "exit", 137, None, False, "exit code 137"),
+        "hungry": ({"command": "tail /dev/zero", "resources": {"memory": "16m"}}, "failed", "oom", 137, "SIGKILL", True, "more memory than it may"),
+        "late": ({"command": "sleep 600", "timeout": "300ms"}, "failed", "timeout", None, None, False, "time limit"),
+        "missing": ({"command": ["/no/such"]}, "failed", "start_failed", 127, None, False, "/no/such"),
+        "no-image": ({"command": "true", "image": "meadow-test/not-there:1"}, "failed", None, None, None, False, "meadow-test/not-there"),
+        "unseen": ({"command": "sleep 600"}, "unknown", "unknown", None, None, False, "supervisor was killed"),
+    }
+    jobs = {name: docker.submit({"name": name, "components": {"a": {"image": IMAGE, **c[0]}}}) for name, c in cases.items()}
+    docker.wait_task(jobs["unseen"], "running")
+    container = docker.get(f"/v1/jobs/{jobs['unseen']}")["tasks"][0]["container_id"]
+    os.kill(engine.api("GET", f"/containers/{container}/json")["State"]["Pid"], signal.SIGKILL)
+    for name, (_, state, cause, code, sig, oom, reason) in cases.items():
+        done = docker.wait(jobs[name], 120)
+        task = done["tasks"][0]
+        assert done["state"] == "failed" and task["state"] == state and task["attempt"] == 1, (name, done)
+        assert reason in task["reason"] and reason in done["reason"], (name, done)
+        assert task["oom"] == oom, (name, task)
+        if cause:
+            assert task["cause"] == cause, (name, task)
+        if code is not None:
+            assert (task["exit_code"], task["signal"]) == (code, sig), (name, task)
+        told = [e["reason"] for e in docker.get(f"/v1/events?limit=1000")["items"] if e["type"] == f"task.{state}" and e["job"] == jobs[name]]
+        assert told and reason in told[-1], (name, told)
+
+
+class Overloaded(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(503)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_GET
+
+    def log_message(self, *_):
+        pass
+
+
+def test_registry_is_overloaded(docker):
+    """An image that can't be had now is no fault of the job: it is tried again, and says why."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Overloaded) as registry:
+        threading.Thread(target=registry.serve_forever, daemon=True).start()
+        image = f"127.0.0.1:{registry.server_port}/x:1"
+        j = docker.submit(job("true", name="pulls", image=image))
+        tries = (e["reason"] for e in docker.events(job=j, seconds=60) if e["type"] == "task.pending")
+        for attempt in (1, 2, 3):
+            assert next(tries).startswith(f"attempt {attempt}: pull image {image}")
+        task = docker.get(f"/v1/jobs/{j}")["tasks"][0]
+        assert task["cause"] in ("pull", None), task  # None: the next attempt is on its way
+        docker.api("POST", f"/v1/jobs/{j}:stop")
+        assert docker.wait(j)["state"] == "stopped"
+        registry.shutdown()
 
 
 def test_missing_image_fails_and_says_why(docker):

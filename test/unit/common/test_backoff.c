@@ -35,6 +35,24 @@ START_TEST(is_spread)
     }
 END_TEST
 
+START_TEST(one_delay_is_spread)
+    {
+        const uint64_t delay = UINT64_C(86400000) * 100; // beyond 32 bits
+        uint64_t least = delay, most = 0;
+
+        for (int i = 0; i < 200; i++) {
+            uint64_t d = backoff_spread(delay);
+            least = d < least ? d : least;
+            most = d > most ? d : most;
+        }
+        ck_assert_uint_ge(least, delay / 2);
+        ck_assert_uint_lt(least, delay / 100 * 60);
+        ck_assert_uint_gt(most, delay / 100 * 90);
+        ck_assert_uint_le(most, delay);
+        ck_assert_uint_eq(backoff_spread(0), 0);
+    }
+END_TEST
+
 START_TEST(odd_bounds)
     {
         struct backoff b;
@@ -52,6 +70,7 @@ int main(void)
     TCase *tc = tcase_create("backoff");
     tcase_add_test(tc, grows_to_its_bound);
     tcase_add_test(tc, is_spread);
+    tcase_add_test(tc, one_delay_is_spread);
     tcase_add_test(tc, odd_bounds);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);

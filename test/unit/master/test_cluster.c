@@ -2,6 +2,8 @@
 // The cluster model against a scripted agent.
 #include "test/unit/master/cluster_fixture.h"
 
+#include "common/clock.h"
+
 #define ONE                                                                                        \
     "{\"name\":\"one\",\"components\":{\"m\":{\"command\":\"true\",\"resources\":{\"cpu\":2}}}}"
 #define AGAIN                                                                                      \
@@ -247,6 +249,37 @@ START_TEST(test_restart_of_the_master_goes_on)
     }
 END_TEST
 
+// A pause goes on where it was, and is never longer than it was.
+START_TEST(test_a_pause_outlives_the_master)
+    {
+        struct agent a = {0};
+        char id[ID_BYTES];
+        agent_join(&a, "n1", 4);
+        struct job *j =
+            submit("{\"name\":\"p\",\"components\":{\"m\":{\"command\":\"x\",\"restart\":{"
+                   "\"policy\":\"on-failure\",\"max_attempts\":9,\"backoff\":\"1h\","
+                   "\"max_backoff\":\"2h\"}}}}");
+        settle();
+        for (int i = 0; i < 3; i++) {
+            ck_assert(!j->tasks[0].in_backoff || i == 2);
+            (void)agent_apply(&a, NULL);
+            if (!j->tasks[0].in_backoff)
+                agent_state(&a, a.n_held - 1, ATTEMPT_ENDED, CAUSE_EXIT, 1, LOGS_COMPLETE);
+        }
+        int64_t left = j->tasks[0].not_before_boot_ms - clock_boot_ms();
+        ck_assert_int_ge(left, 1800000 - 1000);
+        ck_assert_int_le(left, 3600000);
+        memcpy(id, j->id, sizeof(id));
+        restart_cluster(2);
+        const struct task *t = &cluster_job_by_id(cluster, id)->tasks[0];
+        ck_assert(t->in_backoff);
+        ck_assert_int_eq(t->starts, 2);
+        ck_assert_int_eq(t->ends, 2);
+        ck_assert_int_le(t->not_before_boot_ms - clock_boot_ms(), left);
+        ck_assert_int_gt(t->not_before_boot_ms - clock_boot_ms(), left - 60000);
+    }
+END_TEST
+
 START_TEST(test_environment)
     {
         struct agent a = {0};
@@ -319,6 +352,7 @@ int main(void)
     tcase_add_test(t, test_an_overtaken_report_still_tells_about_its_node);
     tcase_add_test(t, test_old_and_repeated_statuses_change_nothing);
     tcase_add_test(t, test_restart_of_the_master_goes_on);
+    tcase_add_test(t, test_a_pause_outlives_the_master);
     tcase_add_test(t, test_environment);
     tcase_add_test(t, test_absurd_numbers_of_a_node_are_refused);
     suite_add_tcase(s, t);

@@ -104,6 +104,7 @@ START_TEST(test_case)
                                    .backoff_ms = 1000,
                                    .max_backoff_ms = 60000,
                                    .starts = x->starts,
+                                   .ends = x->starts,
                                    .infra_failures = x->infra,
                                    .stop_wanted = x->stop,
                                    .lost_action = x->lost,
@@ -143,12 +144,54 @@ START_TEST(test_policy)
     }
 END_TEST
 
+START_TEST(test_a_long_run_begins_a_new_row)
+    {
+        struct attempt_status s = {.started_ms = 5000, .ended_ms = 65000};
+        ck_assert_int_eq(restart_row(0, &s, 60000), 1);
+        ck_assert_int_eq(restart_row(7, &s, 60000), 8);
+        s.ended_ms = 65001;
+        ck_assert_int_eq(restart_row(7, &s, 60000), 1);
+        s.started_ms = 0; // never ran
+        ck_assert_int_eq(restart_row(7, &s, 60000), 8);
+    }
+END_TEST
+
+static const char *text_of(enum attempt_cause cause, int code, int signal)
+{
+    static struct restart_decision d;
+    struct attempt_status s = {.state = ATTEMPT_ENDED,
+                               .cause = cause,
+                               .exit_code = code,
+                               .signal = signal,
+                               .reason = "as told"};
+    restart_decide(&(struct restart_input){.policy = RESTART_NEVER, .status = &s}, &d);
+    return d.reason;
+}
+
+// Each kind of end in its own words.
+START_TEST(test_texts)
+    {
+        ck_assert_str_eq(text_of(CAUSE_EXIT, 3, 0), "exit code 3");
+        ck_assert_str_eq(text_of(CAUSE_EXIT, 64, 0), "exit code 64: not to be started again");
+        ck_assert_str_eq(text_of(CAUSE_EXIT, 65, 0), "exit code 65: asked for the job's end");
+        ck_assert_str_eq(text_of(CAUSE_EXIT, 137, 9), "killed by signal 9 (SIGKILL)");
+        ck_assert_str_eq(text_of(CAUSE_EXIT, 128 + 40, 40), "killed by signal 40");
+        ck_assert_str_eq(text_of(CAUSE_OOM, 137, 9),
+                         "killed for using more memory than it may (exit code 137)");
+        ck_assert_str_eq(text_of(CAUSE_TIMEOUT, 143, 15), "ran into its time limit");
+        ck_assert_str_eq(text_of(CAUSE_UNKNOWN, 0, 0), "as told");
+        ck_assert_str_eq(text_of(CAUSE_IMAGE, 0, 0), "as told");
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("restart");
     TCase *t = tcase_create("rules");
     tcase_add_loop_test(t, test_case, 0, sizeof(cases) / sizeof(*cases));
     tcase_add_test(t, test_policy);
+    tcase_add_test(t, test_a_long_run_begins_a_new_row);
+    tcase_add_test(t, test_texts);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -144,6 +144,7 @@ static struct attempt_status sample_status(void)
                                .has_exit = true,
                                .signal = 9,
                                .oom = true,
+                               .pull = true,
                                .reason = "killed",
                                .container_id = "abc",
                                .pid = 77,
@@ -164,7 +165,7 @@ START_TEST(status_round_trip)
         ck_assert_str_eq(back.id, s.id);
         ck_assert_int_eq(back.change, 42);
         ck_assert(back.state == s.state && back.cause == s.cause && back.logs == s.logs);
-        ck_assert(back.has_exit && back.oom);
+        ck_assert(back.has_exit && back.oom && back.pull);
         ck_assert_int_eq(back.exit_code, 137);
         ck_assert_int_eq(back.signal, 9);
         ck_assert_str_eq(back.reason, "killed");
