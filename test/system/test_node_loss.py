@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import Hosts, usable, wait_line  # noqa: E402
+from hosts import PATIENCE, Hosts, usable, wait_line  # noqa: E402
 
 pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
 
@@ -71,13 +71,13 @@ def restarted_elsewhere(h, job, node, mark):
     assert t["attempt"] == 2 and t["node"] != node, t
 
 
-def useful_again(h, node, mark):
+def useful_again(h, node, mark, **component):
     """It is ready, and runs a job when it alone may."""
     h.wait_event("node.ready", after=mark, seconds=60, node=node)
     for other in h.agents:
         if other != node:
             h.api("POST", f"/v1/nodes/{other}:drain", {})
-    job = h.api("POST", "/v1/jobs", {"name": "after", "components": {"m": {"command": "true"}}})["id"]
+    job = h.api("POST", "/v1/jobs", {"name": "after", "components": {"m": {"command": "true", **component}}})["id"]
     done = h.wait_job(job)
     assert done["state"] == "succeeded" and done["tasks"][0]["node"] == node, done
 
