@@ -170,6 +170,17 @@ static void look_at_clock(struct cluster *c)
              (long long)(step / 1000));
 }
 
+// What a node tells of itself is kept, stored and shown to everybody: some KiB, with 64 cards.
+#define TOLD_BYTES 65536
+
+static int check_size(const char *what, const json_t *part, struct err *e)
+{
+    size_t len = part ? json_dumpb(part, NULL, 0, JSON_COMPACT) : 0;
+    return len <= TOLD_BYTES
+               ? 0
+               : err_set(e, -EPROTO, "%s: %zu bytes, expected at most %d", what, len, TOLD_BYTES);
+}
+
 int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg, struct err *e)
 {
     if (abs(msg->protocol - MEADOW_PROTOCOL) > 1)
@@ -177,7 +188,11 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
             e, -EPROTO,
             "protocol %d is not spoken here (this master speaks %d): upgrade the older side",
             msg->protocol, MEADOW_PROTOCOL);
-    int r = check_instance(c, n, msg, e);
+    int r = check_size("node", msg->node, e);
+    if (r == 0)
+        r = check_size("usage", msg->usage, e);
+    if (r == 0)
+        r = check_instance(c, n, msg, e);
     if (r < 0)
         return r;
     bool newest = msg->seq > n->last_seq;

@@ -330,6 +330,12 @@ START_TEST(test_absurd_numbers_of_a_node_are_refused)
             json_put_i64(json_object_get(info, "resources"), all[i], INT64_MAX);
             ck_assert_int_eq(say(&a, false, info, false), -EPROTO);
         }
+        // It is stored and shown to everybody.
+        json_t *long_info = node_info(8);
+        json_put(long_info, "hardware", json_sprintf("%070000d", 0));
+        ck_assert_int_eq(say(&a, false, long_info, false), -EPROTO);
+        said_usage = json_pack("{s:o}", "x", json_sprintf("%070000d", 0));
+        ck_assert_int_eq(say(&a, false, NULL, false), -EPROTO);
         ck_assert_int_eq(a.node->total.cpu_milli, 8000);
         ck_assert_int_eq(a.node->port_first, 20000);
         ck_assert_int_eq(a.node->n_gpus, 2);
