@@ -4,7 +4,6 @@ Needs root. Faults come from outside: signals by process id, the packet filter o
 by process id."""
 
 import contextlib
-import http.client
 import json
 import os
 import select
@@ -15,9 +14,8 @@ import subprocess
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(os.environ.get("MEADOW_BIN", ROOT / "build" / "bin")).resolve()
-PATIENCE = float(os.environ.get("MEADOW_TEST_PATIENCE", "1"))
+from master_api import BIN, PATIENCE, Events, UnixConnection, ask
+
 
 
 def usable():
@@ -35,17 +33,6 @@ def run(*words):
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
     return done.stdout
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path, timeout):
-        super().__init__("localhost", timeout=timeout)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
 
 
 class Host:
@@ -110,7 +97,7 @@ class Host:
         self.process = None
 
 
-class Hosts:
+class Hosts(Events):
     """hosts.master, hosts.agents[name]; the API by the master's local socket, which no packet filter touches."""
 
     def __init__(self, folder, nodes, sync_ms=300, lease="60s", master_extra="", agent_extra=""):
@@ -201,15 +188,12 @@ class Hosts:
         (self.volumes[name] / "fill").unlink()
 
     # --- the API ---
+    def connect(self, timeout):
+        return UnixConnection(self.dir / "r" / "master.sock", timeout)
+
     def request(self, method, path, body=None, timeout=30, headers=None):
-        conn = UnixConnection(self.dir / "r" / "master.sock", timeout * PATIENCE)
-        try:
-            conn.request(method, path, body=json.dumps(body) if body is not None else None,
-                         headers={"Content-Type": "application/json", **(headers or {})})
-            r = conn.getresponse()
-            return r.status, r.read()
-        finally:
-            conn.close()
+        got = ask(self.connect(timeout), method, path, body, headers)
+        return got.status, got.body
 
     def api(self, method, path, body=None, timeout=30):
         status, text = self.request(method, path, body, timeout)
@@ -224,38 +208,6 @@ class Hosts:
 
     def task(self, job, at=0):
         return self.get(f"/v1/jobs/{job}")["tasks"][at]
-
-    def events(self, after=0, seconds=30):
-        """Durable events as they come; ends when the time is over."""
-        end = time.monotonic() + seconds * PATIENCE
-        conn = UnixConnection(self.dir / "r" / "master.sock", seconds * PATIENCE)
-        try:
-            conn.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Last-Event-ID": str(after)})
-            r = conn.getresponse()
-            assert r.status == 200, r.read()
-            while time.monotonic() < end:
-                conn_timeout = max(0.05, end - time.monotonic())
-                if conn.sock:
-                    conn.sock.settimeout(conn_timeout)
-                try:
-                    line = r.readline()
-                except (TimeoutError, socket.timeout):
-                    return
-                if not line:
-                    return
-                if line.startswith(b"data: "):
-                    yield json.loads(line[6:])
-        finally:
-            conn.close()
-
-    def wait_event(self, kind, after=0, seconds=30, **fields):
-        for ev in self.events(after=after, seconds=seconds):
-            if ev["type"] == kind and all(ev[k] == v for k, v in fields.items()):
-                return ev
-        raise AssertionError(f"no event {kind} {fields} within {seconds} s\n{self.logs()}")
-
-    def last_event(self):
-        return self.get("/v1/events?limit=1")["total"]
 
     def wait_nodes(self, n):
         got = self.get(f"/v1/cluster?wait_ready={n}&wait=40s", timeout=60)

@@ -10,13 +10,12 @@ import signal
 import socket
 import ssl
 import subprocess
+import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(os.environ.get("MEADOW_BIN", ROOT / "build" / "bin")).resolve()
-# Sanitized daemons start and answer several times slower.
-PATIENCE = float(os.environ.get("MEADOW_TEST_PATIENCE", "1"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
+from master_api import BIN, PATIENCE, ROOT, Answer, Events, ask  # noqa: E402, F401
 
 
 def free_port():
@@ -31,21 +30,7 @@ def free_port():
                 continue
 
 
-class Answer:
-    def __init__(self, status, headers, body):
-        self.status = status
-        self.headers = headers
-        self.body = body
-
-    @property
-    def json(self):
-        return json.loads(self.body)
-
-    def __repr__(self):
-        return f"<{self.status} {self.body[:400]!r}>"
-
-
-class Cluster:
+class Cluster(Events):
     def __init__(self, folder, nodes=1, cpu=None, memory=None, gpu=None, runtime=None, extra=(), prefix=()):
         self.dir = Path(folder)
         self.prefix = list(prefix)  # of every command: ("prlimit", "--nofile=256:256")
@@ -117,6 +102,9 @@ class Cluster:
         return "\n".join(out)
 
     # --- the API ---
+    def credentials(self):
+        return {"Authorization": f"Bearer {self.token}"}
+
     def connect(self, timeout=60):
         return http.client.HTTPSConnection("127.0.0.1", self.port, context=self.tls, timeout=timeout * PATIENCE)
 
@@ -126,16 +114,7 @@ class Cluster:
             token = self.token
         if token:
             head["Authorization"] = f"Bearer {token}"
-        if isinstance(body, (dict, list)):
-            body = json.dumps(body)
-            head.setdefault("Content-Type", "application/json")
-        conn = self.connect(timeout)
-        try:
-            conn.request(method, path, body=body, headers=head)
-            r = conn.getresponse()
-            return Answer(r.status, r.headers, r.read())
-        finally:
-            conn.close()
+        return ask(self.connect(timeout), method, path, body, head)
 
     def get(self, path, **kw):
         a = self.api("GET", path, **kw)
@@ -175,36 +154,6 @@ class Cluster:
                 if len(seen) >= count:
                     return
         raise AssertionError(f"{len(seen)} of {count} tasks became {state}\n{self.logs()}")
-
-    def events(self, after=0, job=None, seconds=30):
-        """Durable events as they come; ends when the time is over."""
-        end = time.monotonic() + seconds * PATIENCE
-        conn = self.connect(timeout=seconds)
-        try:
-            conn.request("GET", "/v1/events" + (f"?job={job}" if job else ""),
-                         headers={"Authorization": f"Bearer {self.token}", "Accept": "text/event-stream", "Last-Event-ID": str(after)})
-            r = conn.getresponse()
-            assert r.status == 200, r.read()
-            while time.monotonic() < end:
-                try:
-                    line = r.readline()
-                except (TimeoutError, socket.timeout):
-                    return
-                if not line:
-                    return
-                if line.startswith(b"data: "):
-                    yield json.loads(line[6:])
-        finally:
-            conn.close()
-
-    def wait_event(self, kind, after=0, seconds=30, **fields):
-        for ev in self.events(after=after, seconds=seconds):
-            if ev["type"] == kind and all(ev[k] == v for k, v in fields.items()):
-                return ev
-        raise AssertionError(f"no event {kind} {fields} within {seconds} s\n{self.logs()}")
-
-    def last_event(self):
-        return self.get("/v1/events?limit=1")["total"]
 
     def task_logs(self, job, component, index=0):
         a = self.api("GET", f"/v1/jobs/{job}/logs?component={component}&index={index}")

@@ -8,14 +8,13 @@ import os
 import random
 import re
 import signal
-import socket
 import ssl
 import subprocess
 import threading
-import time
 from pathlib import Path
 
-from meadow_cluster import BIN, PATIENCE, Answer, free_port
+from meadow_cluster import BIN, PATIENCE, Events, ask, free_port
+from master_api import UnixConnection
 
 
 class Daemon:
@@ -65,7 +64,7 @@ class Daemon:
             self.proc = None
 
 
-class Master(Daemon):
+class Master(Daemon, Events):
     def __init__(self, folder, **config):
         self.dir = Path(folder)
         self.dir.mkdir()
@@ -89,17 +88,14 @@ class Master(Daemon):
         return self.start()
 
     # --- as the local administrator ---
+    def connect(self, timeout):
+        return UnixConnection(f"{self.dir}/run/master.sock", timeout)
+
     def api(self, method, path, body=None, timeout=60):
-        conn = http.client.HTTPConnection("localhost", timeout=timeout * PATIENCE)
-        conn.sock = socket.socket(socket.AF_UNIX)
-        conn.sock.settimeout(timeout * PATIENCE)
-        conn.sock.connect(f"{self.dir}/run/master.sock")
-        try:
-            conn.request(method, path, body=None if body is None else json.dumps(body), headers={"Content-Type": "application/json"})
-            r = conn.getresponse()
-            return Answer(r.status, r.headers, r.read())
-        finally:
-            conn.close()
+        return ask(self.connect(timeout), method, path, body)
+
+    def logs(self):
+        return self.log()[-3000:]
 
     def get(self, path, **kw):
         a = self.api("GET", path, **kw)
@@ -121,39 +117,6 @@ class Master(Daemon):
         shown = self.get(f"/v1/cluster?wait_ready={n}&wait={seconds}s", timeout=seconds + 30)
         assert shown["nodes"]["ready"] >= n, (shown, self.log()[-3000:])
 
-    def events(self, after=0, seconds=30):
-        end = time.monotonic() + seconds * PATIENCE
-        conn = http.client.HTTPConnection("localhost")
-        conn.sock = socket.socket(socket.AF_UNIX)
-        conn.sock.settimeout(seconds * PATIENCE)
-        conn.sock.connect(f"{self.dir}/run/master.sock")
-        try:
-            conn.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Last-Event-ID": str(after)})
-            r = conn.getresponse()
-            assert r.status == 200, r.read()
-            while time.monotonic() < end:
-                try:
-                    line = r.readline()
-                except TimeoutError:
-                    return
-                if not line:
-                    return
-                if line.startswith(b"data: "):
-                    yield json.loads(line[6:])
-        finally:
-            conn.close()
-
-    def wait_event(self, kind, after=0, count=1, seconds=30, **fields):
-        for ev in self.events(after, seconds):
-            if ev["type"] == kind and all(ev[k] == v for k, v in fields.items()):
-                count -= 1
-                if count == 0:
-                    return ev
-        raise AssertionError(f"no event {kind} {fields}\n{self.log()[-3000:]}")
-
-    def last_event(self):
-        return self.get("/v1/events?limit=1")["total"]
-
     def token(self, **kw):
         return self.ok("POST", "/v1/join-tokens", {"uses": 10, "approved": True, **kw})["token"]
 
@@ -166,12 +129,7 @@ class Master(Daemon):
 
     def https(self, method, path, body=None, cert=None, key=None, headers=None, context=None):
         conn = http.client.HTTPSConnection("127.0.0.1", self.port, context=context or self.tls(cert, key), timeout=60 * PATIENCE)
-        try:
-            conn.request(method, path, body=None if body is None else json.dumps(body), headers={"Content-Type": "application/json", **(headers or {})})
-            r = conn.getresponse()
-            return Answer(r.status, r.headers, r.read())
-        finally:
-            conn.close()
+        return ask(conn, method, path, body, headers)
 
 
 class Agent(Daemon):
