@@ -180,23 +180,13 @@ void inner_stream_end(struct http_request *req)
 // %XX and '+', as in a form (RFC 1866 section 8.2.1); no NUL.
 static char *decode(const char *text, size_t len)
 {
-    char *out = malloc(len + 1), *o = out;
-    for (size_t i = 0; out && i < len; i++) {
-        int c = text[i] == '+' ? ' ' : (unsigned char)text[i];
-        if (c == '%') {
-            int hi = len - i > 2 ? text_hex_digit(text[i + 1]) : -1,
-                lo = hi < 0 ? -1 : text_hex_digit(text[i + 2]);
-            c = lo < 0 ? 0 : hi * 16 + lo;
-            i += 2;
-        }
-        if (c == 0) {
-            free(out);
-            return NULL;
-        }
-        *o++ = (char)c;
+    char *out = strndup(text, len);
+    for (char *c = out; c && (c = strchr(c, '+'));)
+        *c = ' ';
+    if (out && text_percent_decode(out, strlen(out), out) < 0) {
+        free(out);
+        out = NULL;
     }
-    if (out)
-        *o = '\0';
     return out;
 }
 

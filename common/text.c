@@ -3,6 +3,7 @@
 #include "common/text.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -123,4 +124,23 @@ int text_hex_digit(char c)
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                   : -1;
+}
+
+int text_percent_decode(const char *text, size_t len, char *out)
+{
+    int n = 0;
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+        if (c == '%') {
+            int high = len - i > 2 ? text_hex_digit(text[i + 1]) : -1;
+            int low = high < 0 ? -1 : text_hex_digit(text[i + 2]);
+            c = low < 0 ? '\0' : (char)(high << 4 | low);
+            i += 2;
+        }
+        if (c == '\0')
+            return -EINVAL;
+        out[n++] = c;
+    }
+    out[n] = '\0';
+    return n;
 }

@@ -15,6 +15,9 @@ const char *text_quote(const char *text, char *out);
 void text_make_utf8(char *text);
 // Value of a hexadecimal digit in either case, -1 when it is none.
 int text_hex_digit(char c);
+// Turns each %XX of `len` bytes into its byte (RFC 3986, section 2.1). `out` has room for len + 1
+// bytes and may be `text` itself. Its length, or -EINVAL: a '%' without two digits, or a NUL.
+int text_percent_decode(const char *text, size_t len, char *out);
 // The word most like `text` (edit distance, a swap of neighbours counts once, any case), or NULL
 // when none is near. `words` is an array of n texts that lie `stride` bytes apart (members of a
 // table).

@@ -16,27 +16,18 @@
 #include <string.h>
 #include <strings.h>
 
-// Percent-decodes one path parameter; no NUL, no control characters.
-static int decode(const char *from, size_t len, char *out, size_t size)
+// One path parameter; no NUL, no control characters, not empty.
+static int decode(const char *from, size_t len, char out[256])
 {
-    size_t n = 0;
-    for (size_t i = 0; i < len; i++) {
-        int c = (unsigned char)from[i];
-        if (c == '%') {
-            if (len - i < 3)
-                return -EINVAL;
-            int hi = text_hex_digit(from[i + 1]), lo = text_hex_digit(from[i + 2]);
-            if (hi < 0 || lo < 0)
-                return -EINVAL;
-            c = hi * 16 + lo;
-            i += 2;
-        }
-        if (c < 0x20 || c == 0x7f || n + 1 >= size)
+    char plain[3 * 256];
+    int n = len < sizeof(plain) ? text_percent_decode(from, len, plain) : -EINVAL;
+    if (n <= 0 || n >= 256)
+        return -EINVAL;
+    for (int i = 0; i < n; i++)
+        if ((unsigned char)plain[i] < 0x20 || plain[i] == 0x7f)
             return -EINVAL;
-        out[n++] = (char)c;
-    }
-    out[n] = '\0';
-    return n ? 0 : -EINVAL;
+    memcpy(out, plain, (size_t)n + 1);
+    return 0;
 }
 
 // Where a parameter ends: at '/', or at the literal text that follows it in the pattern (":stop").
@@ -65,7 +56,7 @@ bool router_match(const char *pattern, const char *path, char params[CALL_PARAMS
         const char *rest = strchr(pattern, '}') + 1;
         bool all = strncmp(rest - 4, "...", 3) == 0;
         size_t len = all ? strlen(path) : param_length(path, rest);
-        if (len == 0 || n == CALL_PARAMS || decode(path, len, params[n], sizeof(params[n])) < 0)
+        if (len == 0 || n == CALL_PARAMS || decode(path, len, params[n]) < 0)
             return false;
         n++;
         path += len;

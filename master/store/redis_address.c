@@ -59,30 +59,16 @@ const char *redis_address_show(const struct redis_address *a, char *out, size_t 
 // NUL.
 static int decode(const char *text, size_t len, char **ret)
 {
-    char *out = malloc(len + 1), *to = out;
+    char *out = malloc(len + 1);
     if (!out)
         return -ENOMEM;
-    for (size_t i = 0; i < len; i++) {
-        char c = text[i];
-        if (c == '%') {
-            int high = i + 2 < len ? text_hex_digit(text[i + 1]) : -1;
-            int low = high >= 0 ? text_hex_digit(text[i + 2]) : -1;
-            c = low >= 0 ? (char)(high << 4 | low) : '\0';
-            i += 2;
-        }
-        if (!c) {
-            free(out);
-            return -EINVAL;
-        }
-        *to++ = c;
-    }
-    *to = '\0';
-    if (to == out) {
+    int n = text_percent_decode(text, len, out);
+    if (n <= 0) {
         free(out);
         out = NULL;
     }
     *ret = out;
-    return 0;
+    return n < 0 ? n : 0;
 }
 
 // "user:password", ":password" or "user:"; decoded.

@@ -5,6 +5,7 @@
 #include "common/cleanup.h"
 
 #include <check.h>
+#include <errno.h>
 #include <string.h>
 
 static const char *const words[] = {"command", "components", "image", "num", "mount",
@@ -65,6 +66,31 @@ START_TEST(utf8)
     }
 END_TEST
 
+START_TEST(percent)
+    {
+        static const struct {
+            const char *text, *plain;
+        } cases[] = {{"", ""},       {"a%2Fb%2fc", "a/b/c"}, {"%41", "A"}, {"%c3%a9", "\u00e9"},
+                     {"a+b", "a+b"}, {"%2541", "%41"},       {"%", NULL},  {"%4", NULL},
+                     {"a%zz", NULL}, {"%00", NULL},          {"%4g", NULL}};
+        char out[16];
+
+        for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+            const char *want = cases[i].plain;
+            int n = text_percent_decode(cases[i].text, strlen(cases[i].text), out);
+            ck_assert_int_eq(n, want ? (int)strlen(want) : -EINVAL);
+            if (want)
+                ck_assert_str_eq(out, want);
+        }
+        // The length counts, not the end of the text; and it may be done in place.
+        ck_assert_int_eq(text_percent_decode("%41", 2, out), -EINVAL);
+        char same[] = "%41%42";
+        ck_assert_int_eq(text_percent_decode(same, 6, same), 2);
+        ck_assert_str_eq(same, "AB");
+        ck_assert_int_eq(text_percent_decode("a\0b", 3, out), -EINVAL);
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("text");
@@ -73,6 +99,7 @@ int main(void)
     tcase_add_test(c, suggestions);
     tcase_add_test(c, quotes);
     tcase_add_test(c, utf8);
+    tcase_add_test(c, percent);
     suite_add_tcase(s, c);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
