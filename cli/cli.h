@@ -71,6 +71,19 @@ bool cli_good(int r, const struct api_answer *answer);
 // Prints a value as json or yaml. False when the format is table: then the caller prints.
 bool cli_print_value(const struct cli *cli, const json_t *value);
 
+// How the items of a list are shown: with --quiet the member `key` of each, else a table.
+struct list_view {
+    const char *key;
+    const char *const *headings; // to a NULL
+    void (*row)(struct table *t, const json_t *item);
+};
+void cli_print_items(const struct cli *cli, const json_t *items, const struct list_view *view);
+// Asks for a list and prints it. Exit status.
+int cli_list(struct cli *cli, const char *what, const char *path, const struct list_view *view);
+// DELETE, then prints `name` and, without --quiet, `done` (" removed"). Exit status.
+int cli_remove(struct cli *cli, const char *what, const char *path, const char *name,
+               const char *done);
+
 // "/v1/jobs/{encoded}suffix"; caller frees.
 char *cli_path(const char *prefix, const char *name, const char *suffix);
 void *cli_need(void *memory); // ends the program when NULL

@@ -209,30 +209,20 @@ int cmd_data_push(struct cli *cli, const struct args *args)
 
 // --- list ---
 
-static void print_files(const struct cli *cli, const json_t *items)
+static void file_row(struct table *t, const json_t *x)
 {
-    static const char *const headings[] = {"SIZE", "MODE", "CHANGED", "PATH", NULL};
     char size[48];
-    size_t i;
-    const json_t *x;
-    struct table *t = cli_need(table_new(headings));
-
-    json_array_foreach (items, i, x) {
-        if (cli->quiet)
-            (void)printf("%s\n", json_opt_str(x, "path", ""));
-        output_memory(json_opt_i64(x, "size", 0), size, sizeof(size));
-        table_cell(t, size);
-        table_cellf(t, "%04llo", (unsigned long long)json_opt_i64(x, "mode", 0));
-        table_cell(t, json_opt_str(x, "mtime", NULL));
-        table_cell(t, json_opt_str(x, "path", NULL));
-    }
-    if (!cli->quiet)
-        table_print(t, cli->color);
-    table_free(t);
+    output_memory(json_opt_i64(x, "size", 0), size, sizeof(size));
+    table_cell(t, size);
+    table_cellf(t, "%04llo", (unsigned long long)json_opt_i64(x, "mode", 0));
+    table_cell(t, json_opt_str(x, "mtime", NULL));
+    table_cell(t, json_opt_str(x, "path", NULL));
 }
 
 int cmd_data_list(struct cli *cli, const struct args *args)
 {
+    static const char *const headings[] = {"SIZE", "MODE", "CHANGED", "PATH", NULL};
+    static const struct list_view view = {"path", headings, file_row};
     cleanup_json json_t *list = NULL;
     cleanup_strbuf struct strbuf path = {0};
 
@@ -247,6 +237,6 @@ int cmd_data_list(struct cli *cli, const struct args *args)
     cli_sort(list, "path");
     if (cli_print_value(cli, list))
         return CLI_OK;
-    print_files(cli, json_object_get(list, "items"));
+    cli_print_items(cli, json_object_get(list, "items"), &view);
     return CLI_OK;
 }

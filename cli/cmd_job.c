@@ -55,19 +55,8 @@ static void print_jobs(const struct cli *cli, const json_t *items)
 {
     static const char *const headings[] = {"ID",    "NAME", "STATE",  "USER", "PRIO",
                                            "TASKS", "AGE",  "REASON", NULL};
-    size_t i;
-    const json_t *j;
-    struct table *t = cli_need(table_new(headings));
-
-    json_array_foreach (items, i, j) {
-        if (cli->quiet)
-            (void)printf("%s\n", json_opt_str(j, "id", ""));
-        else
-            job_row(t, j);
-    }
-    if (!cli->quiet)
-        table_print(t, cli->color);
-    table_free(t);
+    static const struct list_view view = {"id", headings, job_row};
+    cli_print_items(cli, items, &view);
 }
 
 static void put_filter(struct strbuf *query, const char *key, const char *value)

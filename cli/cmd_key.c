@@ -133,43 +133,27 @@ int cmd_key_register(struct cli *cli, const struct args *args)
 
 // --- what the master knows ---
 
+static void key_row(struct table *t, const json_t *x)
+{
+    table_cell(t, json_opt_str(x, "id", NULL));
+    table_cell(t, json_opt_str(x, "name", NULL));
+    table_cell(t, json_opt_str(x, "user", NULL));
+    table_cell(t, json_opt_str(x, "alg", NULL));
+    table_cell(t, json_opt_str(x, "created_at", NULL));
+}
+
 int cmd_key_list(struct cli *cli, const struct args *args)
 {
     static const char *const headings[] = {"ID", "NAME", "USER", "ALG", "CREATED", NULL};
-    cleanup_json json_t *list = NULL;
-    size_t i;
-    const json_t *x;
-    int code = cli_get(cli, "key list", "/v1/keys", &list);
-
+    static const struct list_view view = {"id", headings, key_row};
     (void)args;
-    if (code != CLI_OK || cli_print_value(cli, list))
-        return code;
-    struct table *t = cli_need(table_new(headings));
-    json_array_foreach (json_object_get(list, "items"), i, x) {
-        if (cli->quiet)
-            (void)printf("%s\n", json_opt_str(x, "id", ""));
-        table_cell(t, json_opt_str(x, "id", NULL));
-        table_cell(t, json_opt_str(x, "name", NULL));
-        table_cell(t, json_opt_str(x, "user", NULL));
-        table_cell(t, json_opt_str(x, "alg", NULL));
-        table_cell(t, json_opt_str(x, "created_at", NULL));
-    }
-    if (!cli->quiet)
-        table_print(t, cli->color);
-    table_free(t);
-    return CLI_OK;
+    return cli_list(cli, "key list", "/v1/keys", &view);
 }
 
 int cmd_key_remove(struct cli *cli, const struct args *args)
 {
-    cleanup_json json_t *answer = NULL;
     cleanup_free char *path = cli_path("/v1/keys/", args->words[0], "");
-    int code = cli_send(cli, "key remove", "DELETE", path, NULL, &answer);
-
-    if (code != CLI_OK || cli_print_value(cli, answer))
-        return code;
-    (void)printf("%s%s\n", args->words[0], cli->quiet ? "" : " removed");
-    return CLI_OK;
+    return cli_remove(cli, "key remove", path, args->words[0], " removed");
 }
 
 // --- the master's own ---

@@ -89,45 +89,27 @@ int cmd_secret_set(struct cli *cli, const struct args *args)
     return code;
 }
 
+static void secret_row(struct table *t, const json_t *x)
+{
+    table_cell(t, json_opt_str(x, "name", NULL));
+    table_cell(t, json_opt_str(x, "user", NULL));
+    table_cellf(t, "%lld", (long long)json_opt_i64(x, "version", 0));
+    table_cell(t, json_opt_str(x, "created_at", NULL));
+    table_cell(t, json_opt_str(x, "changed_at", NULL));
+}
+
 int cmd_secret_list(struct cli *cli, const struct args *args)
 {
     static const char *const headings[] = {"NAME", "USER", "VERSION", "CREATED", "CHANGED", NULL};
-    cleanup_json json_t *list = NULL;
-    size_t i;
-    const json_t *x;
-    int code = cli_get(cli, "secret list", "/v1/secrets", &list);
-
+    static const struct list_view view = {"name", headings, secret_row};
     (void)args;
-    if (code != CLI_OK || cli_print_value(cli, list))
-        return code;
-    struct table *t = cli_need(table_new(headings));
-    json_array_foreach (json_object_get(list, "items"), i, x) {
-        char version[24];
-        (void)snprintf(version, sizeof(version), "%lld", (long long)json_opt_i64(x, "version", 0));
-        if (cli->quiet)
-            (void)printf("%s\n", json_opt_str(x, "name", ""));
-        table_cell(t, json_opt_str(x, "name", NULL));
-        table_cell(t, json_opt_str(x, "user", NULL));
-        table_cell(t, version);
-        table_cell(t, json_opt_str(x, "created_at", NULL));
-        table_cell(t, json_opt_str(x, "changed_at", NULL));
-    }
-    if (!cli->quiet)
-        table_print(t, cli->color);
-    table_free(t);
-    return CLI_OK;
+    return cli_list(cli, "secret list", "/v1/secrets", &view);
 }
 
 int cmd_secret_remove(struct cli *cli, const struct args *args)
 {
-    cleanup_json json_t *answer = NULL;
     cleanup_free char *user =
         args_has(args, "user") ? cli_path("?user=", args_value(args, "user"), "") : NULL;
     cleanup_free char *path = cli_path("/v1/secrets/", args->words[0], user ? user : "");
-    int code = cli_send(cli, "secret remove", "DELETE", path, NULL, &answer);
-
-    if (code != CLI_OK || cli_print_value(cli, answer))
-        return code;
-    (void)printf("%s%s\n", args->words[0], cli->quiet ? "" : " removed");
-    return CLI_OK;
+    return cli_remove(cli, "secret remove", path, args->words[0], " removed");
 }

@@ -30,45 +30,29 @@ int cmd_token_create(struct cli *cli, const struct args *args)
     return CLI_OK;
 }
 
+static void token_row(struct table *t, const json_t *x)
+{
+    table_cell(t, json_opt_str(x, "id", NULL));
+    table_cell(t, json_opt_str(x, "name", NULL));
+    table_cell(t, json_opt_str(x, "user", NULL));
+    table_cell(t, json_opt_str(x, "role", NULL));
+    table_cell(t, json_opt_str(x, "created_at", NULL));
+    table_cell(t, json_opt_bool(x, "expired", false) ? "expired"
+                                                     : json_opt_str(x, "expires_at", NULL));
+    table_cell(t, json_opt_str(x, "used_at", NULL));
+}
+
 int cmd_token_list(struct cli *cli, const struct args *args)
 {
     static const char *const headings[] = {"ID",      "NAME",    "USER", "ROLE",
                                            "CREATED", "EXPIRES", "USED", NULL};
-    cleanup_json json_t *list = NULL;
-    size_t i;
-    const json_t *x;
-    int code = cli_get(cli, "token list", "/v1/tokens", &list);
-
+    static const struct list_view view = {"id", headings, token_row};
     (void)args;
-    if (code != CLI_OK || cli_print_value(cli, list))
-        return code;
-    struct table *t = cli_need(table_new(headings));
-    json_array_foreach (json_object_get(list, "items"), i, x) {
-        if (cli->quiet)
-            (void)printf("%s\n", json_opt_str(x, "id", ""));
-        table_cell(t, json_opt_str(x, "id", NULL));
-        table_cell(t, json_opt_str(x, "name", NULL));
-        table_cell(t, json_opt_str(x, "user", NULL));
-        table_cell(t, json_opt_str(x, "role", NULL));
-        table_cell(t, json_opt_str(x, "created_at", NULL));
-        table_cell(t, json_opt_bool(x, "expired", false) ? "expired"
-                                                         : json_opt_str(x, "expires_at", NULL));
-        table_cell(t, json_opt_str(x, "used_at", NULL));
-    }
-    if (!cli->quiet)
-        table_print(t, cli->color);
-    table_free(t);
-    return CLI_OK;
+    return cli_list(cli, "token list", "/v1/tokens", &view);
 }
 
 int cmd_token_revoke(struct cli *cli, const struct args *args)
 {
-    cleanup_json json_t *answer = NULL;
     cleanup_free char *path = cli_path("/v1/tokens/", args->words[0], "");
-    int code = cli_send(cli, "token revoke", "DELETE", path, NULL, &answer);
-
-    if (code != CLI_OK || cli_print_value(cli, answer))
-        return code;
-    (void)printf("%s%s\n", args->words[0], cli->quiet ? "" : " revoked");
-    return CLI_OK;
+    return cli_remove(cli, "token revoke", path, args->words[0], " revoked");
 }

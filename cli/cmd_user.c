@@ -117,36 +117,31 @@ static void number_text(const json_t *user, const char *key, char *out, size_t s
     (void)snprintf(out, size, n < 0 ? "-" : "%lld", (long long)n);
 }
 
-static void print_users(const struct cli *cli, const json_t *items)
+static void user_row(struct table *t, const json_t *x)
 {
-    static const char *const headings[] = {"NAME", "ROLE",  "RIGHTS",  "TEAM", "UID",
-                                           "GID",  "STATE", "CREATED", NULL};
-    struct table *t = cli_need(table_new(headings));
-    size_t i;
-    const json_t *x;
-    json_array_foreach (items, i, x) {
-        char rights[64], uid[24], gid[24];
-        rights_text(x, rights, sizeof(rights));
-        number_text(x, "uid", uid, sizeof(uid));
-        number_text(x, "gid", gid, sizeof(gid));
-        table_cell(t, json_opt_str(x, "name", NULL));
-        table_cell(t, json_opt_str(x, "role", NULL));
-        table_cell(t, rights);
-        table_cell(t, json_opt_str(x, "team", NULL));
-        table_cell(t, uid);
-        table_cell(t, gid);
-        table_cell(t, json_opt_bool(x, "disabled", false) ? "disabled" : "active");
-        table_cell(t, json_opt_str(x, "created_at", NULL));
-    }
-    table_print(t, cli->color);
-    table_free(t);
+    char rights[64], uid[24], gid[24];
+    rights_text(x, rights, sizeof(rights));
+    number_text(x, "uid", uid, sizeof(uid));
+    number_text(x, "gid", gid, sizeof(gid));
+    table_cell(t, json_opt_str(x, "name", NULL));
+    table_cell(t, json_opt_str(x, "role", NULL));
+    table_cell(t, rights);
+    table_cell(t, json_opt_str(x, "team", NULL));
+    table_cell(t, uid);
+    table_cell(t, gid);
+    table_cell(t, json_opt_bool(x, "disabled", false) ? "disabled" : "active");
+    table_cell(t, json_opt_str(x, "created_at", NULL));
 }
+
+static const char *const user_headings[] = {"NAME", "ROLE",  "RIGHTS",  "TEAM", "UID",
+                                            "GID",  "STATE", "CREATED", NULL};
+static const struct list_view users_view = {"name", user_headings, user_row};
 
 static void print_one(const struct cli *cli, const json_t *user)
 {
     cleanup_json json_t *items = cli_need(json_array());
     (void)json_array_append(items, (json_t *)user);
-    print_users(cli, items);
+    cli_print_items(cli, items, &users_view);
 }
 
 static int send_change(struct cli *cli, const char *what, const char *method, const char *path,
@@ -156,10 +151,7 @@ static int send_change(struct cli *cli, const char *what, const char *method, co
     int code = cli_send(cli, what, method, path, body, &answer);
     if (code != CLI_OK || cli_print_value(cli, answer))
         return code;
-    if (cli->quiet)
-        (void)printf("%s\n", json_opt_str(answer, "name", ""));
-    else
-        print_one(cli, answer);
+    print_one(cli, answer);
     return CLI_OK;
 }
 
@@ -184,21 +176,14 @@ int cmd_user_set(struct cli *cli, const struct args *args)
 int cmd_user_list(struct cli *cli, const struct args *args)
 {
     cleanup_json json_t *list = NULL;
-    size_t i;
-    const json_t *x;
     int code = cli_get(cli, "user list", "/v1/users", &list);
 
     (void)args;
     if (code != CLI_OK)
         return code;
     cli_sort(list, "name");
-    if (cli_print_value(cli, list))
-        return code;
-    if (!cli->quiet)
-        print_users(cli, json_object_get(list, "items"));
-    else
-        json_array_foreach (json_object_get(list, "items"), i, x)
-            (void)printf("%s\n", json_opt_str(x, "name", ""));
+    if (!cli_print_value(cli, list))
+        cli_print_items(cli, json_object_get(list, "items"), &users_view);
     return CLI_OK;
 }
 
@@ -214,11 +199,7 @@ int cmd_user_show(struct cli *cli, const struct args *args)
 
 int cmd_user_remove(struct cli *cli, const struct args *args)
 {
-    cleanup_json json_t *answer = NULL;
     cleanup_free char *path = cli_path("/v1/users/", args->words[0], "");
-    int code = cli_send(cli, "user remove", "DELETE", path, NULL, &answer);
-    if (code != CLI_OK || cli_print_value(cli, answer))
-        return code;
-    (void)printf("%s%s\n", args->words[0], cli->quiet ? "" : " removed, with all tokens and keys");
-    return CLI_OK;
+    return cli_remove(cli, "user remove", path, args->words[0],
+                      " removed, with all tokens and keys");
 }
