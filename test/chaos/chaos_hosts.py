@@ -10,7 +10,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import dockerd  # noqa: E402
-from hosts import ROOT, Hosts  # noqa: E402
+from hosts import Hosts  # noqa: E402
+from master_api import ROOT  # noqa: E402
 from set_clock import SetClock  # noqa: E402
 
 RELAYED, CLOCKED, CONTAINERS = "node-2", "node-3", "node-4"

@@ -2,7 +2,6 @@
 """A real master and thousands of agents in one process (test/sim/swarm), and what the history of their attempts says."""
 
 import collections
-import http.client
 import json
 import math
 import os
@@ -13,22 +12,10 @@ import threading
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-BIN = Path(os.environ.get("MEADOW_BIN", ROOT / "build" / "bin")).resolve()
+from master_api import BIN, PATIENCE, UnixConnection
+
 SWARM = BIN.parent / "sim" / "swarm"
-PATIENCE = float(os.environ.get("MEADOW_TEST_PATIENCE", "1"))
 OVER = ("succeeded", "failed", "stopped")
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path, timeout):
-        super().__init__("localhost", timeout=timeout)
-        self.path = str(path)
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self.path)
 
 
 def free_port():
@@ -75,7 +62,7 @@ class Site:
 
     # --- the API ---
     def connection(self, timeout=60):
-        return UnixConnection(self.dir / "r" / "master.sock", timeout * PATIENCE)
+        return UnixConnection(self.dir / "r" / "master.sock", timeout)
 
     def request(self, method, path, body=None, timeout=60, conn=None):
         own = conn is None
