@@ -264,6 +264,7 @@ static int make_sync(struct agent *a, struct err *e)
                              .instance = a->instance,
                              .boot_id = a->system.boot_id,
                              .state_dir = a->options.config->state_dir,
+                             .cluster_id = a->identity->cluster_id,
                              .node = sync_node,
                              .usage = sync_usage,
                              .inventory_complete = sync_complete,

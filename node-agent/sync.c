@@ -64,6 +64,10 @@ static void seen_load(struct sync *s)
     seen_path(s, path);
     if (atomic_file_read(path, 4096, &text, &len, NULL) < 0 || json_parse(text, len, &j, NULL) < 0)
         return;
+    // What was seen of another cluster says nothing about this one.
+    const char *cluster = s->options.cluster_id ? s->options.cluster_id : "";
+    if (strcmp(json_opt_str(j, "cluster", cluster), cluster) != 0)
+        return;
     s->seen_epoch = json_opt_i64(j, "epoch", 0);
     s->seen_commit = json_opt_i64(j, "commit", 0);
 }
@@ -74,6 +78,7 @@ static void seen_store(struct sync *s)
     struct err e;
     cleanup_json json_t *j = json_object();
 
+    json_put_str(j, "cluster", s->options.cluster_id);
     json_put_i64(j, "epoch", s->seen_epoch);
     json_put_i64(j, "commit", s->seen_commit);
     cleanup_free char *text = json_text(j);

@@ -16,6 +16,7 @@ struct sync_options {
     const char *instance;       // borrowed, as are the other texts
     const char *boot_id;
     const char *state_dir;           // where the highest (epoch, commit) is remembered
+    const char *cluster_id;          // whose they are; NULL = not known
     json_t *(*node)(void *userdata); // the node's report; owned by the caller of it; NULL = not now
     json_t *(*usage)(void *userdata);
     bool (*inventory_complete)(void *userdata);

@@ -3,6 +3,7 @@
 // is durable. A sync without news is held until the node's published assignment moves or the sync
 // interval has passed.
 #include "master/api/agents.h"
+#include "master/api/echo.h"
 
 #include "common/cleanup.h"
 #include "common/clock.h"
@@ -237,6 +238,10 @@ static void message(struct call *call, bool report)
 
     if (parse(call, &msg) < 0)
         return;
+    if (!echo_admits(call->api, n, &msg, &e)) {
+        api_problem(call, 503, "%s", e.text);
+        goto out;
+    }
     // While the store is down nothing is applied or acknowledged; the answer still renews leases.
     bool usable = store_ok(call->api->store, &reason);
     int r = usable ? cluster_node_message(call->api->cluster, n, &msg, &e) : 0;

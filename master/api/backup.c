@@ -4,6 +4,7 @@
 #include "master/backup/archive.h"
 #include "master/backup/backup.h"
 
+#include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/log.h"
 #include "master/api/backup.h"
@@ -86,6 +87,13 @@ bool backup_restored(const struct master_config *c)
     char path[PATH_MAX];
     mark_path(c, path);
     return access(path, F_OK) == 0;
+}
+
+int backup_note_rollback(const char *data_dir, struct err *e)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof(path), "%.4000s/" ARCHIVE_RESTORED, data_dir);
+    return atomic_file_write(path, "", 0, 0600, e);
 }
 
 void backup_settled(const struct master_config *c)

@@ -176,6 +176,10 @@ void metrics_get(struct call *call)
     strbuf_printf(&b, "meadow_events_total %lld\n", (long long)cluster_last_event(a->cluster));
     family(&b, "meadow_store_up", "gauge", "Whether the store takes changes.");
     strbuf_printf(&b, "meadow_store_up %d\n", store_ok(a->store, &reason) ? 1 : 0);
+    family(&b, "meadow_store_lost_commits", "gauge",
+           "Commits that nodes have seen and the store had no more at the last start.");
+    strbuf_printf(&b, "meadow_store_lost_commits %lld\n",
+                  (long long)cluster_lost_commits(a->cluster));
     family(&b, "meadow_store_commits_total", "counter",
            "Durable batches since the cluster was made.");
     strbuf_printf(&b, "meadow_store_commits_total %lld\n",

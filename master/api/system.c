@@ -178,7 +178,8 @@ static json_t *cluster_json(struct call *call)
         warn(warnings, "the store is not available: %s", reason);
     if (cluster_settle_ms(c))
         warn(warnings,
-             "restored from a backup: nothing is placed for the next %lld s, and until each node "
+             "the store was put back to an earlier state (see `meadow events`), or restored from a "
+             "backup: nothing is placed for the next %lld s, and until each node "
              "has told what it holds",
              (long long)(cluster_settle_ms(c) / 1000));
     json_put(j, "warnings", warnings);

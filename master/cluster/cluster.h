@@ -62,6 +62,11 @@ struct commit *cluster_commit(struct cluster *c);
 const char *cluster_id(const struct cluster *c);
 const char *cluster_name(const struct cluster *c);
 int64_t cluster_epoch(const struct cluster *c);
+// The store raised it: every node is told its assignment and asked for its inventory anew.
+void cluster_set_epoch(struct cluster *c, int64_t epoch);
+// A node has seen `lost` commits that the store doesn't have (rollback.c); `reason` is for people.
+void cluster_rolled_back(struct cluster *c, const struct node *n, int64_t lost, const char *reason);
+int64_t cluster_lost_commits(const struct cluster *c); // the most that were told since the start
 const struct cluster_options *cluster_settings(const struct cluster *c);
 
 // --- nodes ---

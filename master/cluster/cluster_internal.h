@@ -29,6 +29,7 @@ struct cluster {
     char *id, *name;
     struct commit *commit; // borrowed; NULL before start
     int64_t epoch;
+    int64_t lost_commits; // that the store is known to have forgotten before this start
 
     struct node *nodes, *nodes_by_name, *nodes_by_key;
     struct user *users; // by name

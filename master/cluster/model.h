@@ -72,6 +72,7 @@ struct task {
     enum task_state state;
     char reason[REASON_BYTES];
     int attempt;                       // number of the latest attempt; 0 = none yet
+    int attempts_lost;                 // numbers that the next one leaves out: see rollback.c
     char attempt_id[ATTEMPT_ID_BYTES]; // "" = none yet
     char issued_to[INSTANCE_BYTES];
     struct node *node; // weak; where the latest attempt is or was; NULL = none, or node removed
@@ -252,6 +253,7 @@ struct node {
     int64_t last_seq;
     int64_t info_seq;     // of the message that `info` came with
     int64_t acked;        // changes of this instance up to here are durable
+    bool echo_due;        // loaded, and what it has seen of the store was not looked at yet
     bool wants_inventory; // ask with the next answer
     bool inventory_seen;  // of this instance
     unsigned strangers;   // living attempts in its last inventory that are not assigned to it

@@ -56,6 +56,7 @@ int node_from_record(struct cluster *c, const json_t *j, struct err *e)
         r = node_take_info(c, n, info, e);
     n->engine_ready = false; // until it says so itself
     n->info_told = false;
+    n->echo_due = true;
     node_identity_from_record(n, j);
     n->state = n->identity.removing              ? NODE_LEFT
                : !n->approved                    ? NODE_PENDING

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// After a restore from a backup the store may be behind what nodes run: a task that waits in it can
-// be running, even on a node that joined after the backup. So nothing is placed until every lease
-// that the old master may have given is over, and every node that is there has told what it holds
-// and ended what this store does not know.
+// After a restore from a backup, or when the store is found to have gone back, it may be behind
+// what nodes run: a task that waits in it can be running, even on a node that joined after the
+// backup. So nothing is placed until every lease that the old master may have given is over, and
+// every node that is there has told what it holds and ended what this store does not know.
 #include "common/clock.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
@@ -36,7 +36,7 @@ void settle_look(struct cluster *c)
         if (!is_settled(n))
             return;
     c->options.restored = false;
-    log_info("cluster", "restored from a backup: work is placed again");
+    log_info("cluster", "the store is settled: work is placed again");
     cluster_event(c, "cluster.settled", "every node told what it holds, or its lease is over",
                   NULL);
     want_schedule(c);

@@ -157,7 +157,8 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
     }
     forget_attempt(c, t);
     memcpy(t->attempt_id, id, sizeof(id));
-    t->attempt++;
+    t->attempt += 1 + t->attempts_lost;
+    t->attempts_lost = 0;
     t->starts++;
     memcpy(t->issued_to, n->instance, sizeof(t->issued_to));
     t->node = n;

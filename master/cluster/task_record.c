@@ -45,6 +45,8 @@ char *task_to_record(const struct task *t)
     json_put_str(r, "state", task_state_to_string(t->state));
     json_put_str(r, "reason", t->reason);
     json_put_i64(r, "attempt", t->attempt);
+    if (t->attempts_lost)
+        json_put_i64(r, "attempts_lost", t->attempts_lost);
     json_put_str(r, "attempt_id", t->attempt_id);
     json_put_str(r, "issued_to", t->issued_to);
     json_put_str(r, "node", t->node ? t->node->id : NULL);
@@ -138,6 +140,7 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     copy(t->node_name, sizeof(t->node_name), r, "node_name");
     copy(t->change_of, sizeof(t->change_of), r, "change_of");
     t->attempt = (int)json_opt_i64(r, "attempt", 0);
+    t->attempts_lost = (int)json_opt_i64(r, "attempts_lost", 0);
     t->starts = (int)json_opt_i64(r, "starts", 0);
     t->ends = (int)json_opt_i64(r, "ends", 0);
     t->infra_failures = (int)json_opt_i64(r, "infra_failures", 0);

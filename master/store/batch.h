@@ -9,7 +9,10 @@
 #define BATCH_BYTES_MAX ((size_t)4 << 20)
 
 extern const char batch_script[]; // KEYS meta; ARGV epoch, commit, then groups of operations
-extern const char epoch_script[]; // KEYS meta; ARGV schema. Answers {epoch, commit}
+extern const char epoch_script[];
+// KEYS: the meta hash; ARGV: our epoch, the one that it is to be raised to. Answers what it is
+// then.
+extern const char raise_script[]; // KEYS meta; ARGV schema. Answers {epoch, commit}
 
 // Arguments of one call. Reused from call to call; zero-initialised. `argv` points into `arena` and
 // into the batch.

@@ -46,6 +46,11 @@ const char batch_script[] =
     "redis.call('HSET', KEYS[1], 'commit', ARGV[2])\n"
     "return 'OK'\n";
 
+const char raise_script[] = "if redis.call('HGET', KEYS[1], 'epoch') == ARGV[1] then\n"
+                            "  redis.call('HSET', KEYS[1], 'epoch', ARGV[2])\n"
+                            "end\n"
+                            "return redis.call('HGET', KEYS[1], 'epoch')\n";
+
 const char epoch_script[] =
     "local schema = tonumber(redis.call('HGET', KEYS[1], 'schema') or ARGV[1])\n"
     "if schema > tonumber(ARGV[1]) then\n"

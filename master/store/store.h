@@ -43,7 +43,12 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
 bool store_ok(const struct store *s, const char **ret_reason);
 int64_t store_epoch(const struct store *s);
 int64_t store_commit_number(const struct store *s); // last durable batch
-pid_t store_server_pid(const struct store *s);      // 0 = not running
+int64_t store_first_commit(const struct store *s);  // the last durable batch of earlier owners
+// Somebody has seen epochs of this store that it doesn't know: `epoch` (above ours) becomes ours,
+// durably, after a short interruption; then store_epoch() says so.
+void store_raise_epoch(struct store *s, int64_t epoch);
+bool store_is_raising(const struct store *s);
+pid_t store_server_pid(const struct store *s); // 0 = not running
 // Ends the connection and the child (SIGTERM, waits for it); `closed` comes from the loop.
 void store_close(struct store *s, void (*closed)(void *userdata), void *userdata);
 

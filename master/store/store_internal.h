@@ -44,8 +44,10 @@ struct store {
     struct rivals *rivals;
     bool rivals_told; // others were there, and have had the time to show that they live
 
-    int64_t epoch; // 0 = not taken yet
+    int64_t epoch;        // 0 = not taken yet
+    int64_t epoch_wanted; // to be raised to; 0 = no
     int64_t commit;
+    int64_t first_commit;
     char script_sha[64];
     struct setup_check checks[2][CHECKS_MAX]; // at connect; of a batch
     struct loader *loader;                    // while loading

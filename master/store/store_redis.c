@@ -186,6 +186,24 @@ int64_t store_commit_number(const struct store *s)
     return s->commit;
 }
 
+int64_t store_first_commit(const struct store *s)
+{
+    return s->first_commit;
+}
+
+void store_raise_epoch(struct store *s, int64_t epoch)
+{
+    if (s->phase != STORE_RUNNING || epoch <= s->epoch || epoch <= s->epoch_wanted)
+        return;
+    s->epoch_wanted = epoch;
+    redis_conn_drop(s->conn, "a new epoch is taken"); // the setup of the next connection takes it
+}
+
+bool store_is_raising(const struct store *s)
+{
+    return s->epoch_wanted != 0;
+}
+
 pid_t store_server_pid(const struct store *s)
 {
     return s->phase == STORE_CLOSING ? 0 : redis_server_pid(s->server);

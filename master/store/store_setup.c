@@ -162,8 +162,40 @@ static void on_taken(const struct redisReply *reply, void *userdata)
         return;
     }
     s->epoch = e;
-    s->commit = c;
+    s->commit = s->first_commit = c;
     store_set_up(s);
+}
+
+static void on_raised(const struct redisReply *reply, void *userdata)
+{
+    struct store *s = userdata;
+    int64_t epoch = 0;
+    if (!reply || !redis_conn_is_up(s->conn))
+        return;
+    if (reply_integer(reply, &epoch) < 0) {
+        store_refused(s, reply, "raising the epoch");
+    } else if (epoch != s->epoch_wanted) {
+        store_fail(s, -ESTALE, "another owner took the store");
+    } else {
+        s->epoch = epoch;
+        s->epoch_wanted = 0;
+        store_set_up(s);
+    }
+}
+
+// Once more is harmless: it may have happened on a connection that broke before the answer.
+static void raise_epoch(struct store *s)
+{
+    char from[24], to[24];
+    if (!s->epoch_wanted) {
+        store_set_up(s);
+        return;
+    }
+    (void)snprintf(from, sizeof(from), "%lld", (long long)s->epoch);
+    (void)snprintf(to, sizeof(to), "%lld", (long long)s->epoch_wanted);
+    if (redis_conn_call(s->conn, on_raised, s, "EVAL", raise_script, "1", s->meta_key, from, to,
+                        (const char *)NULL) < 0)
+        redis_conn_drop(s->conn, "out of memory");
 }
 
 static void on_owner(const struct redisReply *reply, void *userdata)
@@ -180,7 +212,7 @@ static void on_owner(const struct redisReply *reply, void *userdata)
     // Absent fields stay 0: the data were lost or put back to an old state.
     (void)!reply_integer(reply_item(reply, 0), &epoch);
     (void)!reply_integer(reply_item(reply, 1), &commit);
-    if (epoch != s->epoch)
+    if (epoch != s->epoch && (epoch != s->epoch_wanted || !epoch))
         (void)snprintf(text, sizeof(text),
                        "another owner took the store: epoch is %lld, ours is %lld",
                        (long long)epoch, (long long)s->epoch);
@@ -189,7 +221,7 @@ static void on_owner(const struct redisReply *reply, void *userdata)
                        "the store went back: last commit is %lld, acknowledged was %lld",
                        (long long)commit, (long long)s->commit);
     else {
-        store_set_up(s);
+        raise_epoch(s);
         return;
     }
     store_fail(s, -ESTALE, text);

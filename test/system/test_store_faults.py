@@ -3,6 +3,7 @@
 
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -300,6 +301,82 @@ def test_accepted_stop_is_carried_out_while_the_store_is_away(external):
     assert cluster.get(f"/v1/jobs/{jid}")["state"] == "stopping"
     cluster.redis.kill(signal.SIGCONT)
     assert cluster.wait(jid)["state"] == "stopped"
+
+
+FAST = "sync_interval: 200ms\nlease: 6s\nstop_lease: 6s\n"
+
+
+def last_file(cluster):
+    """What Redis appends to."""
+    (path,) = (cluster.dir / "master" / "redis" / "appendonlydir").glob("*.incr.aof")
+    return path
+
+
+def kill_both(cluster):
+    cluster.kill("master")
+    cluster.kill("redis")
+
+
+def writes_pid(cluster, name):
+    """A command that tells its process id through a pipe."""
+    path = cluster.dir / name
+    os.mkfifo(path)
+    return path, f"echo $$ > {path}; exec sleep 1000"
+
+
+@pytest.mark.parametrize("epoch", ["kept", "lost as well"])
+def test_store_file_is_cut_at_its_end(make_cluster, epoch):
+    """As when a disk loses what it said to have: nobody is told, the store is only older. Nodes have seen what it had."""
+    cluster = make_cluster(2, cpu=4)
+    cluster.kill("master", signal.SIGTERM)
+    cluster.start_master(FAST)
+    runs = running(cluster)
+    fifo, command = writes_pid(cluster, "pid")
+    gate = cluster.submit(job("sleep 1000", name="gate"))
+    held = cluster.submit({**job(command, name="held"), "after": [{"job": gate, "when": "any"}]})
+    assert cluster.api("POST", f"/v1/jobs/{held}:hold").status == 200
+    assert cluster.api("POST", f"/v1/jobs/{gate}:stop").status == 200
+    assert cluster.wait(gate)["state"] == "stopped"
+    before = cluster.get(f"/v1/jobs/{runs}")["tasks"][0]
+    size = last_file(cluster).stat().st_size
+    if epoch != "kept":
+        cluster.kill("master", signal.SIGTERM)
+        cluster.start_master(FAST)
+    # All of this will be forgotten, though the nodes do it.
+    assert cluster.api("POST", f"/v1/jobs/{held}:release").status == 200
+    first = os.pidfd_open(int(fifo.read_text()))
+    cluster.wait_task(held, "running")
+    assert cluster.get(f"/v1/jobs/{held}")["tasks"][0]["attempt"] == 1
+    lost = cluster.submit(job("sleep 1000", name="lost"))
+    cluster.wait_task(lost, "running")
+    kill_both(cluster)
+    os.truncate(last_file(cluster), size)
+
+    cluster.start_master(FAST)
+    alarm = cluster.wait_event("cluster.rolled_back")
+    assert "the store went back" in alarm["reason"]
+    assert any("earlier state" in w for w in cluster.get("/v1/cluster")["warnings"])
+    assert not re.search(rb"^meadow_store_lost_commits 0$", cluster.api("GET", "/metrics").body, re.M)
+    assert cluster.api("GET", f"/v1/jobs/{lost}").status == 404
+    assert cluster.api("POST", f"/v1/jobs/{held}:release").status == 200
+    second = os.pidfd_open(int(fifo.read_text()))  # comes when it is started again
+    assert select.select([first], [], [], 0)[0]  # never two at once
+    os.close(first)
+    os.close(second)
+    shown = cluster.get(f"/v1/jobs/{held}")["tasks"][0]
+    assert shown["attempt"] > 1, shown  # no number is given twice
+    events = cluster.get("/v1/events?limit=1000")["items"]
+    ids = {(e["type"], e["job"]): e["id"] for e in events}
+    assert ids["task.assigned", held] > ids["cluster.settled", None] > ids["cluster.rolled_back", None]
+    told = [e["type"] for e in events].count("cluster.rolled_back")
+    # What the store knows goes on as the same attempt; and the next start has nothing to tell.
+    cluster.kill("master", signal.SIGTERM)
+    cluster.start_master(FAST)
+    after = cluster.get(f"/v1/jobs/{runs}")["tasks"][0]
+    assert after["state"] == "running" and after["attempt_id"] == before["attempt_id"]
+    assert cluster.get("/v1/cluster?wait_ready=2&wait=60s")["nodes"]["ready"] == 2
+    assert [e["type"] for e in cluster.get("/v1/events?limit=1000")["items"]].count("cluster.rolled_back") == told
+    assert cluster.wait(cluster.submit(job("true", name="after")))["state"] == "succeeded"
 
 
 def test_store_that_hangs(make_cluster):
