@@ -28,6 +28,7 @@ static const char *const alloc_metrics[METRIC_MAX] = {
     [METRIC_MEMORY] = "memory",
     [METRIC_GPU] = "gpu",
 };
+static const char *const gang_modes[] = {"any", "few-nodes", "same-node"};
 static const char *const restart_policies[RESTART_MAX] = {
     [RESTART_NEVER] = "never",
     [RESTART_ON_FAILURE] = "on-failure",
@@ -97,6 +98,20 @@ int alloc_metric_from_string(const char *text, enum alloc_metric *ret)
     return 0;
 }
 
+const char *gang_mode_to_string(enum gang_mode m)
+{
+    return to_string(gang_modes, GANG_MAX, (int)m);
+}
+
+int gang_mode_from_string(const char *text, enum gang_mode *ret)
+{
+    int i = from_string(gang_modes, GANG_MAX, text, strcmp);
+    if (i < 0)
+        return i;
+    *ret = (enum gang_mode)i;
+    return 0;
+}
+
 const char *restart_policy_to_string(enum restart_policy p)
 {
     return to_string(restart_policies, RESTART_MAX, (int)p);
@@ -153,13 +168,20 @@ int after_when_from_string(const char *text, enum after_when *ret)
     return 0;
 }
 
+static void list_free(char **list)
+{
+    for (char **p = list; p && *p; p++)
+        free(*p);
+    free(list);
+}
+
 static void component_reset(struct job_component *c)
 {
     free(c->name);
     free(c->image);
-    for (char **p = c->command; p && *p; p++)
-        free(*p);
-    free(c->command);
+    list_free(c->command);
+    list_free(c->near);
+    list_free(c->apart);
     for (size_t i = 0; i < c->n_mounts; i++) {
         free(c->mounts[i].source);
         free(c->mounts[i].target);

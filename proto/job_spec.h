@@ -34,6 +34,7 @@ enum job_mode {
 };
 enum alloc_mode { ALLOC_BEST_FIT, ALLOC_SPREAD, ALLOC_BALANCED, ALLOC_COMPACTED, ALLOC_MAX };
 enum alloc_metric { METRIC_CPU, METRIC_MEMORY, METRIC_GPU, METRIC_MAX };
+enum gang_mode { GANG_ANY_NODES, GANG_FEW_NODES, GANG_SAME_NODE, GANG_MAX };
 enum restart_policy { RESTART_NEVER, RESTART_ON_FAILURE, RESTART_ALWAYS, RESTART_MAX };
 enum node_lost_action { NODE_LOST_RESTART, NODE_LOST_FAIL, NODE_LOST_WAIT, NODE_LOST_MAX };
 enum after_when { AFTER_OK, AFTER_ANY, AFTER_FAILED, AFTER_MAX };
@@ -45,6 +46,8 @@ int alloc_mode_from_string(const char *text, enum alloc_mode *ret) WARN_UNUSED;
 const char *alloc_metric_to_string(enum alloc_metric m);
 int alloc_metric_from_string(const char *text,
                              enum alloc_metric *ret) WARN_UNUSED; // any case, as MARO's
+const char *gang_mode_to_string(enum gang_mode m);
+int gang_mode_from_string(const char *text, enum gang_mode *ret) WARN_UNUSED;
 const char *restart_policy_to_string(enum restart_policy p);
 int restart_policy_from_string(const char *text, enum restart_policy *ret) WARN_UNUSED;
 const char *network_mode_to_string(enum network_mode m);
@@ -100,6 +103,11 @@ struct job_component {
     int64_t grace_ms;
     int64_t timeout_ms; // 0 = none
     bool finishes_job;
+    bool exclusive;      // no other job on its nodes
+    enum gang_mode gang; // of its tasks
+    // Components of the job, or "job:NAME" for others, that must be, or must not be, on its nodes:
+    // NULL-terminated; NULL = none.
+    char **near, **apart;
     int64_t lost_after_ms; // on_node_lost.after; 0 = the cluster's (`lease` of master.yml)
     enum node_lost_action lost_action;
     // Conditions on the node's labels and cards, as constraint_next reads them; NULL = none.
@@ -120,6 +128,8 @@ struct job_spec {
     int priority; // 0..100
     enum alloc_mode alloc;
     enum alloc_metric metric;
+    enum gang_mode gang;              // of all tasks together
+    bool exclusive;                   // of all components
     struct job_component *components; // in file order
     size_t n_components;
     json_t *tags; // object or NULL
@@ -167,5 +177,7 @@ struct job_spec *job_spec_ref(struct job_spec *spec);
 json_t *job_spec_to_json(const struct job_spec *spec);
 int job_spec_from_json(const json_t *json, struct job_spec **ret, struct err *e) WARN_UNUSED;
 
+// "NAME" of "job:NAME"; NULL = a component is meant.
+const char *job_named(const char *name);
 int job_spec_total_tasks(const struct job_spec *spec);
 const struct job_component *job_spec_component(const struct job_spec *spec, const char *name);

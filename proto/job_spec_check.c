@@ -47,6 +47,7 @@ static void check_component(struct job_reader *r, const json_t *value, struct jo
                            process ? "`command` is missing: what the processes run"
                                    : "neither `image` nor `command`: there is nothing to run");
     job_health_check(r, value, c);
+    job_check_beside(r, c);
     if (c->ports > 0 && c->network == NETWORK_NONE)
         job_reader_warn(r, "`ports` are of no use with `network: none`");
 }
@@ -107,5 +108,6 @@ void job_spec_check(struct job_reader *r, const json_t *root)
     check_metric(r, root);
     check_components(r, root);
     check_variables(r);
+    job_check_named(r);
     maro_warnings(r);
 }

@@ -83,5 +83,14 @@ void job_read_constraints(struct job_reader *r, const struct job_field *f, const
                           void *object);
 // After all fields: what the component wants of its cards joins the conditions on the node.
 void job_add_cards(struct job_reader *r, struct job_component *c);
+// Where tasks are beside each other (job_spec_beside.c); the first two fill the member at the
+// field's offset.
+void job_read_gang(struct job_reader *r, const struct job_field *f, const json_t *value,
+                   void *object);
+void job_read_beside(struct job_reader *r, const struct job_field *f, const json_t *value,
+                     void *object);
+void job_check_beside(struct job_reader *r, const struct job_component *c);
+void job_check_named(struct job_reader *r);
+#define JOB_MAX_NAMED 100 // times that a job names others
 void job_later_resize(struct job_reader *r, const struct job_field *f, const json_t *value,
                       void *object);

@@ -36,15 +36,18 @@ static void put_duration(struct out *o, json_t *object, const char *key, int64_t
     put_text(o, object, key, text);
 }
 
-static json_t *command_json(struct out *o, char *const *command, bool shell)
+static json_t *texts_json(struct out *o, char *const *texts)
 {
-    if (shell)
-        return json_string_nocheck(command[2]);
     json_t *list = json_array();
-    for (char *const *p = command; *p; p++)
-        if (json_array_append_new(list, json_string_nocheck(*p)) < 0)
+    for (; *texts; texts++)
+        if (json_array_append_new(list, json_string_nocheck(*texts)) < 0)
             o->failed = true;
     return list;
+}
+
+static json_t *command_json(struct out *o, char *const *command, bool shell)
+{
+    return shell ? json_string_nocheck(command[2]) : texts_json(o, command);
 }
 
 static json_t *resources_json(struct out *o, const struct job_component *c)
@@ -165,6 +168,18 @@ static json_t *constraints_json(struct out *o, const char *where)
     return j;
 }
 
+static void put_beside(struct out *o, json_t *j, const struct job_component *c)
+{
+    if (c->exclusive)
+        put(o, j, "exclusive", json_true());
+    if (c->gang)
+        put_text(o, j, "gang", gang_mode_to_string(c->gang));
+    if (c->near)
+        put(o, j, "affinity", texts_json(o, c->near));
+    if (c->apart)
+        put(o, j, "anti_affinity", texts_json(o, c->apart));
+}
+
 static json_t *component_json(struct out *o, const struct job_component *c)
 {
     json_t *j = json_object();
@@ -194,6 +209,7 @@ static json_t *component_json(struct out *o, const struct job_component *c)
     put(o, j, "finishes_job", json_boolean(c->finishes_job));
     if (c->where && c->where[0] != '$') // cards come last
         put(o, j, "constraints", constraints_json(o, c->where));
+    put_beside(o, j, c);
     return j;
 }
 
@@ -203,6 +219,8 @@ static json_t *allocation_json(struct out *o, const struct job_spec *spec)
     put_text(o, j, "mode", alloc_mode_to_string(spec->alloc));
     if (spec->alloc == ALLOC_BALANCED || spec->alloc == ALLOC_COMPACTED)
         put_text(o, j, "metric", alloc_metric_to_string(spec->metric));
+    if (spec->gang)
+        put_text(o, j, "gang", gang_mode_to_string(spec->gang));
     return j;
 }
 
@@ -236,6 +254,8 @@ json_t *job_spec_to_json(const struct job_spec *spec)
     put_text(&o, j, "name", spec->name);
     put(&o, j, "priority", json_integer(spec->priority));
     put(&o, j, "allocation", allocation_json(&o, spec));
+    if (spec->exclusive)
+        put(&o, j, "exclusive", json_true());
     if (spec->n_after)
         put(&o, j, "after", after_json(&o, spec));
     if (spec->array.count)

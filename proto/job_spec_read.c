@@ -95,6 +95,7 @@ static const struct job_field allocation_fields[] = {
     {"mode", read_alloc_mode, 0, 0, 0,
      "best-fit, spread, single-metric-balanced or single-metric-compacted"},
     {"metric", read_metric, 0, 0, 0, "cpu, memory or gpu"},
+    {"gang", job_read_gang, offsetof(struct job_spec, gang), 0, 0, "same-node, few-nodes or any"},
 };
 
 static void read_allocation(struct job_reader *r, const struct job_field *f, const json_t *value,
@@ -186,6 +187,7 @@ static const struct job_field fields[] = {
     {"mode", read_mode, 0, 0, 0,
      "process, grass, grass/local, grass/on-premises, grass/azure or k8s/aks"},
     {"priority", job_read_int, offsetof(struct job_spec, priority), 0, JOB_MAX_PRIORITY, NULL},
+    {"exclusive", job_read_bool, offsetof(struct job_spec, exclusive), 0, 0, NULL},
     {"allocation", read_allocation, 0, 0, 0, NULL},
     {"components", read_components, 0, 0, 0, NULL},
     {"tags", read_tags, 0, 0, 0, NULL},

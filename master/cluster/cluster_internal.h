@@ -96,6 +96,8 @@ void want_schedule(struct cluster *c);
 // Once per sync interval: after a burst that is over, free memory goes back to the system.
 void give_back_memory(struct cluster *c);
 
+// node.c: no other job may be on the task's node.
+bool task_exclusive(const struct task *t);
 // room.c: what the node's last report says of its disk.
 void room_refresh(struct cluster *c, struct node *n);
 // liveness.c: what is added to a lease of this length until it is over for sure: clocks that drift

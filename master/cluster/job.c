@@ -5,6 +5,7 @@
 #include "master/cluster/cluster_internal.h"
 #include "master/cluster/dependency.h"
 #include "master/scheduler/scheduler.h"
+#include "master/scheduler/scheduler_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,7 @@ void job_free(struct job *j)
     free(j->name);
     free(j->user);
     free(j->avoid);
+    rules_free(j);
     free(j->tasks);
     free(j->first);
     free(j->counts);

@@ -141,6 +141,9 @@ struct job {
     struct dependency *dependents;
     bool ended_listed; // over, and who depends on it was not told yet
     struct job *ended_next;
+    struct job_rules *rules; // about where its tasks are (scheduler_rules.h); NULL = none
+    bool announced;          // in the scheduler's list of jobs that keep off others
+    struct job *announced_prev, *announced_next;
     char *avoid;     // nodes that failed it, newest first, as plan_demand.avoid; not stored
     bool held;       // its waiting tasks get no place until it is released
     int n_held;      // tasks that hold a node
@@ -237,6 +240,7 @@ struct node {
     bool connected; // no sign that the connection of this instance ended
     uint16_t port_first, port_count, port_cursor;
     uint64_t *ports_taken; // (port_count + 63) / 64 words
+    int exclusive;         // of `tasks`, those that want the node for their job alone
     int tasks;             // attempts that hold resources
     int given_away;        // entries of that kind
     bool off;              // an operator's word that the machine is off; until it is heard again

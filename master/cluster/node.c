@@ -112,6 +112,11 @@ void node_refresh_state(struct cluster *c, struct node *n)
 
 // --- what is reserved ---
 
+bool task_exclusive(const struct task *t)
+{
+    return t->job->spec->exclusive || task_component(t)->exclusive;
+}
+
 static void ports_mark(struct node *n, const struct task *t, bool taken)
 {
     for (int i = 0; i < t->n_ports; i++) {
@@ -132,6 +137,7 @@ void node_reserve(struct cluster *c, struct node *n, struct task *t)
     n->reserved.gpu += t->granted.gpu;
     n->gpus_taken |= t->gpus;
     n->tasks++;
+    n->exclusive += task_exclusive(t);
     ports_mark(n, t, true);
     t->holds_node = true;
     scheduler_node_stale(c, n);
@@ -149,6 +155,7 @@ void node_release(struct cluster *c, struct task *t)
     n->reserved.gpu -= t->granted.gpu;
     n->gpus_taken &= ~t->gpus;
     n->tasks--;
+    n->exclusive -= task_exclusive(t);
     ports_mark(n, t, false);
     scheduler_node_stale(c, n);
     scheduler_task_held(c, t, -1);

@@ -2,6 +2,7 @@
 // Why a job waits. Looks for the first task, in the order in which they are placed, that fits on no
 // node even alone, and says what it lacks where. When there is none, the job is placed on a copy of
 // the nodes as far as it goes, and the first task that finds no room left is the one to speak of.
+#include "master/scheduler/explain_ruled.h"
 #include "master/scheduler/explain_summary.h"
 #include "master/scheduler/trial.h"
 #include "master/scheduler/where.h"
@@ -128,6 +129,30 @@ static int explain_gang(struct trial *t, const struct plan_node *nodes,
     return 0;
 }
 
+static int explain_scope(struct trial *t, struct plan_explanation *ret)
+{
+    struct scope s;
+    struct tally tally = {0};
+    int r = plan_index_room(t->index, t->job.n_tasks);
+    if (r < 0)
+        return r;
+    plan_order_tasks(t->index, &t->job, t->index->order);
+    r = scope_begin(&s, t->index, &t->job);
+    if (r == 0)
+        r = scope_place(&s);
+    if (r == 0 && s.stuck) {
+        if (s.stuck_gang)
+            add_blocker(ret, LACK_GANG, (int)ret->n_reasons, (int64_t)(s.wanted - s.most));
+        explain_ruled(&s, ret, &tally);
+        add_tally(ret, &tally);
+    } else if (r == 0) {
+        struct text text = text_on(ret->summary, sizeof(ret->summary));
+        text_add(&text, "fits now");
+    }
+    scope_end(&s);
+    return r;
+}
+
 static int explain_trial(struct trial *t, const struct plan_node *nodes,
                          struct plan_explanation *ret)
 {
@@ -136,7 +161,7 @@ static int explain_trial(struct trial *t, const struct plan_node *nodes,
     plan_order_tasks(t->index, &t->job, t->order);
     const struct plan_demand *misfit = find_misfit(t);
     if (!misfit)
-        return explain_gang(t, nodes, ret);
+        return t->job.rules ? explain_scope(t, ret) : explain_gang(t, nodes, ret);
     give_reasons(t, misfit, ret);
     summary_of_task(t->nodes, ret->n_reasons, misfit, ret->summary, sizeof(ret->summary));
     return 0;

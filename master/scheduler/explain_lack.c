@@ -122,7 +122,7 @@ const char *runtime_to_string(unsigned runtimes)
                                              : "other";
 }
 
-static void tally_add(struct tally *t, enum lack l, int64_t short_by)
+void tally_add(struct tally *t, enum lack l, int64_t short_by)
 {
     t->nodes[l]++;
     if (short_by > 0 && (t->short_by[l] == 0 || short_by < t->short_by[l]))
@@ -143,6 +143,10 @@ void node_reason(const struct plan_node *n, const struct plan_demand *d, struct 
         tally_add(tally, LACK_RUNTIME, 0);
         text_add(&t, "runtime: needs a %s node, this is a %s node",
                  runtime_to_string((unsigned)d->runtimes), runtime_to_string(n->runtime));
+    }
+    if (node_kept(n, d)) {
+        tally_add(tally, LACK_EXCLUSIVE, 0);
+        text_add(&t, "%sexclusive: another job has the node alone", out[0] ? "; " : "");
     }
     if (where_unmet(n, d->where, label, condition)) {
         const char *has = where_label(n, label);

@@ -23,6 +23,12 @@ const char *runtime_to_string(unsigned runtimes);
 // *ret_short: how much more must be free; 0 when no amount would help.
 bool node_lacks(const struct plan_node *n, const struct plan_demand *d, enum lack l,
                 int64_t *ret_short);
+void tally_add(struct tally *t, enum lack l, int64_t short_by);
+// Whether the node is another job's alone (a job with rules is told by its scope).
+static inline bool node_kept(const struct plan_node *n, const struct plan_demand *d)
+{
+    return n->exclusive > 0 && !d->ruled;
+}
 // Writes why the task cannot run there ("" when it can) and counts it.
 void node_reason(const struct plan_node *n, const struct plan_demand *d, struct tally *tally,
                  char *out, size_t size);

@@ -11,6 +11,8 @@ enum lack {
     LACK_PORTS,
     LACK_RUNTIME,
     LACK_LABELS,
+    LACK_EXCLUSIVE,
+    LACK_AFFINITY,
     LACK_NODE,
     LACK_GANG,
     LACK_MAX

@@ -18,7 +18,7 @@ struct plan_need plan_need_of(const struct plan_demand *d)
         .memory = d->memory_all ? 0 : at_least_0(d->resources.memory),
         .ports = d->ports > 0 ? d->ports : 0,
         .whole = (d->cpu_all ? WHOLE_CPU : 0u) | (d->memory_all ? WHOLE_MEMORY : 0u) |
-                 (d->gpu_all ? WHOLE_GPU : 0u),
+                 (d->gpu_all ? WHOLE_GPU : 0u) | (d->ruled ? 0u : NODE_SHARED),
         .runtimes = (unsigned)d->runtimes & PLAN_RUNTIME_ANY,
     };
     int64_t gpus = d->gpu_all ? 0 : at_least_0(d->resources.gpu);
@@ -47,6 +47,8 @@ struct plan_view plan_view_of(const struct plan_node *n)
         .ports = (uint16_t)plan_ports_free(&n->ports, PLAN_MAX_PORTS),
         .flags = (uint16_t)(n->runtime & PLAN_RUNTIME_ANY),
     };
+    if (n->exclusive == 0)
+        v.flags |= NODE_SHARED;
     if (n->total.cpu_milli > 0 && v.cpu >= n->total.cpu_milli)
         v.flags |= WHOLE_CPU;
     if (n->total.memory > 0 && v.memory >= n->total.memory)
@@ -91,6 +93,7 @@ void plan_grant(struct plan_node *n, struct plan_task *t, uint64_t cards)
     memset(t->port, 0, sizeof(t->port));
     plan_ports_take(&n->ports, need.ports, t->port);
     n->tasks++;
+    n->exclusive += d->exclusive;
 }
 
 void plan_revoke(struct plan_node *n, const struct plan_task *t, uint16_t cursor)
@@ -102,4 +105,5 @@ void plan_revoke(struct plan_node *n, const struct plan_task *t, uint16_t cursor
     plan_ports_give(&n->ports, plan_need_of(&t->demand).ports, t->port);
     n->ports.cursor = cursor;
     n->tasks--;
+    n->exclusive -= t->demand.exclusive;
 }

@@ -195,11 +195,9 @@ static int64_t pick_by_tree(struct plan_index *x, enum alloc_mode mode, enum all
 
 // --- picking ---
 
-static bool better(const struct plan_index *x, const struct plan_key *a, size_t node,
-                   const struct plan_key *b, int64_t than)
+bool plan_prefers(const struct plan_index *x, const struct plan_key *a, size_t node,
+                  const struct plan_key *b, size_t than)
 {
-    if (than < 0)
-        return true;
     if (a->hi != b->hi)
         return a->hi < b->hi;
     if (a->lo != b->lo)
@@ -216,7 +214,7 @@ static int64_t pick_by_look(const struct plan_index *x, enum alloc_mode mode, en
         if (!plan_fits_on(x, i, need) || plan_but_has(but, (int64_t)i))
             continue;
         struct plan_key key = place_key(x, mode, m, i);
-        if (better(x, &key, i, &best_key, best)) {
+        if (best < 0 || plan_prefers(x, &key, i, &best_key, (size_t)best)) {
             best = (int64_t)i;
             best_key = key;
         }
@@ -295,7 +293,8 @@ int64_t plan_metric_free(const struct plan_view *v, enum alloc_metric metric)
 
 enum alloc_mode plan_mode_of(const struct plan_job *job, const struct plan_need *need)
 {
-    bool nothing = need->cpu == 0 && need->memory == 0 && need->gpus == 0 && need->whole == 0;
+    bool nothing = need->cpu == 0 && need->memory == 0 && need->gpus == 0 &&
+                   !(need->whole & (WHOLE_CPU | WHOLE_MEMORY | WHOLE_GPU));
     return job->alloc == ALLOC_BEST_FIT && nothing ? ALLOC_SPREAD : job->alloc;
 }
 

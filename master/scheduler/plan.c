@@ -76,7 +76,7 @@ static void undo(struct plan_index *x, const struct plan_job *job, size_t placed
     }
 }
 
-static int reserve_scratch(struct plan_index *x, size_t n)
+int plan_index_room(struct plan_index *x, size_t n)
 {
     if (n <= x->scratch)
         return 0;
@@ -113,14 +113,16 @@ static int prepare(struct plan_index *x, const struct plan_job *j)
 int plan_try(struct plan_index *x, struct plan_refusals *r, struct plan_job *job)
 {
     size_t k = 0;
+    int placed = 1;
     job->placed = may_fit(x, job);
     if (!job->placed)
         return 0;
-    if (reserve_scratch(x, job->n_tasks) < 0 || prepare(x, job) < 0)
+    if (plan_index_room(x, job->n_tasks) < 0 || prepare(x, job) < 0)
         return -ENOMEM;
     plan_order_tasks(x, job, x->order);
-    int placed = 1;
-    while (k < job->n_tasks && (placed = place_task(x, r, job, k)) > 0)
+    if (job->rules)
+        placed = plan_place_ruled(x, job, &k);
+    while (!job->rules && k < job->n_tasks && (placed = place_task(x, r, job, k)) > 0)
         k++;
     job->placed = k == job->n_tasks;
     if (!job->placed)

@@ -45,7 +45,8 @@ struct plan_node {
     size_t n_labels;
     const struct plan_card *cards; // borrowed, by index; as labels
     size_t n_cards;
-    int tasks; // tasks it holds now (for spread); updated
+    int tasks;     // tasks it holds now; updated
+    int exclusive; // of them, those that want it for their job alone; updated
 };
 
 struct plan_demand {
@@ -58,6 +59,31 @@ struct plan_demand {
     // Nodes to keep off while another one fits (the job just failed there), newest first: names,
     // with newlines between them. NULL = none. Those after the first PLAN_AVOID_MAX do not count.
     const char *avoid;
+    bool ruled;     // its job has rules; the rest is of these
+    bool exclusive; // no other job on its node
+    uint16_t group;
+    enum gang_mode gang; // of its group's tasks
+};
+
+// Where a job's tasks are beside each other and beside others. The tasks are in groups: first those
+// of the job itself (its components), then one for each other job that is named here.
+struct plan_tie {
+    uint16_t group, with; // a task of `group` needs one of `with` on its node
+    bool apart;           // or must have none: in both directions
+};
+#define PLAN_GROUPS_MAX 256
+struct plan_rules {
+    const char *key;          // equal texts, equal rules
+    const char *const *names; // of the groups
+    size_t n_groups, n_own;   // at most PLAN_GROUPS_MAX; of them, the job's own
+    const struct plan_tie *ties;
+    size_t n_ties;
+    enum gang_mode gang; // of all tasks together
+};
+// A task that has its place, of the job or of one that its rules name.
+struct plan_peer {
+    uint32_t node;
+    uint16_t group;
 };
 
 struct plan_task {
@@ -77,6 +103,9 @@ struct plan_job {
     enum alloc_metric metric;
     struct plan_task *tasks; // those that wait now: all of a new job, or the restarted ones
     size_t n_tasks;
+    const struct plan_rules *rules; // borrowed; NULL = none
+    const struct plan_peer *peers;  // borrowed; only with rules
+    size_t n_peers;
     bool open_only; // keeps off nodes that are closed (kept for another job)
     bool placed;    // result
 };
@@ -108,7 +137,8 @@ struct plan_reason {
     char text[160]; // "cpu: needs 4, free 1.5 (short by 2.5); gpu: needs 1, free 0 (short by 1)"
 };
 struct plan_blocker {
-    const char *what; // "cpu" "memory" "gpu" "ports" "runtime" "node" "gang" ; static text
+    const char *what; // "cpu" "memory" "gpu" "ports" "runtime" "labels" "exclusive" "affinity"
+                      // "node" "gang"; static text
     int nodes;        // on how many nodes it blocks
     int64_t short_by; // smallest shortage over those nodes, in the resource's unit (millicores,
                       // bytes, cards, ports; "gang": tasks that found no place); 0 = n/a
@@ -117,7 +147,7 @@ struct plan_explanation {
     char summary[256];           // one sentence for people
     struct plan_reason *reasons; // one per node, in the nodes' order
     size_t n_reasons;
-    struct plan_blocker blockers[8];
+    struct plan_blocker blockers[10];
     size_t n_blockers;
 };
 // `busy_nodes`: names what the largest single task lacks on each node; when every task alone would

@@ -8,15 +8,15 @@
 // --- need and view: may this task run on that node? ---
 
 // PLAN_RUNTIME_* are the lower bits of both masks.
-// NODE_OPEN: the node is not kept for another job.
-enum { WHOLE_CPU = 4, WHOLE_MEMORY = 8, WHOLE_GPU = 16, NODE_OPEN = 32 };
+// NODE_OPEN: the node is not kept for another job. NODE_SHARED: no job has it alone.
+enum { WHOLE_CPU = 4, WHOLE_MEMORY = 8, WHOLE_GPU = 16, NODE_OPEN = 32, NODE_SHARED = 64 };
 
 // A demand, ready to be compared. A resource wanted as "all" is 0 here and a bit in `whole`.
 struct plan_where;
 struct plan_need {
     int64_t cpu, memory;
     int gpus, ports;
-    unsigned whole;                 // WHOLE_*, NODE_OPEN
+    unsigned whole;                 // WHOLE_*, NODE_*
     unsigned runtimes;              // 0 = nothing can run it
     const struct plan_where *where; // NULL = any node; set by plan_need_on
 };
@@ -26,7 +26,7 @@ struct plan_view {
     int64_t cpu, memory;
     uint16_t gpus;
     uint16_t ports; // counted up to PLAN_MAX_PORTS only: nobody needs more
-    uint16_t flags; // runtimes | WHOLE_* | NODE_OPEN
+    uint16_t flags; // runtimes | WHOLE_* | NODE_*
 };
 
 struct plan_need plan_need_of(const struct plan_demand *d); // without `where`
@@ -119,6 +119,10 @@ struct plan_key place_spread_key(const struct plan_index *x, size_t node, enum a
 struct plan_key place_key(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
                           size_t node);
 
+// Whether a node of key a comes before one of key b.
+bool plan_prefers(const struct plan_index *x, const struct plan_key *a, size_t node,
+                  const struct plan_key *b, size_t than);
+
 // How the job's task looks for a node: as the job says, but for a task under best-fit that needs
 // none of cpu, memory and cards. It fills nothing up, and the tightest node would get all of its
 // kind: it goes where the fewest tasks are.
@@ -149,7 +153,17 @@ int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metri
 void plan_order_tasks(const struct plan_index *x, const struct plan_job *job,
                       struct plan_order *ret);
 
+// --- scope.c ---
+
+// As far as they find places: tasks of a job with rules. x->order begins with the *ret_placed that
+// did. -ENOMEM.
+int plan_place_ruled(struct plan_index *x, const struct plan_job *job,
+                     size_t *ret_placed) WARN_UNUSED;
+
 // --- plan.c: one job at a time ---
+
+// Room in x->order and x->cursors for so many tasks. -ENOMEM.
+int plan_index_room(struct plan_index *x, size_t n) WARN_UNUSED;
 
 // Needs that found no node while nothing of their job was placed. While no room is added, whatever
 // needs as much or more need not look again; this keeps a long queue of jobs that wait for the same

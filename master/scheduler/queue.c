@@ -213,7 +213,7 @@ static struct seat *seat_for(struct plan_queue *q, const struct plan_shape *shap
 int plan_queue_add(struct plan_queue *q, struct plan_entry *e, const struct plan_shape *shape)
 {
     struct seat *s = seat_for(q, shape);
-    struct plan_lane *lane = s ? lane_of(q, shape) : NULL;
+    struct plan_lane *lane = s ? lane_of(q, shape, e) : NULL;
     if (!lane)
         return -ENOMEM;
     bool empty = !lane->first;
@@ -287,4 +287,13 @@ void plan_queue_grew(struct plan_queue *q)
                 refused_remove(lane);
                 heap_add(q, lane);
             }
+}
+
+void lanes_follow(struct plan_queue *q)
+{
+    for (struct plan_lane *lane = q->followers; lane; lane = lane->follow_next)
+        if (lane->wait != PLAN_WAIT_NEW) {
+            refused_remove(lane);
+            heap_add(q, lane);
+        }
 }

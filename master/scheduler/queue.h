@@ -47,8 +47,9 @@ struct plan_lane;
 
 // A waiting job; lives in the caller's object, all zero when it is in no queue.
 struct plan_entry {
-    const char *id; // borrowed, while queued
-    int64_t order;  // age: smaller first
+    const char *id;                 // borrowed, while queued
+    int64_t order;                  // age: smaller first
+    const struct plan_rules *rules; // as id; NULL = none
     struct plan_lane *lane;
     struct plan_entry *prev, *next;
 };
@@ -123,6 +124,7 @@ struct plan_running {
     const uint16_t *ports;
     int n_ports;
     int64_t end_ms; // at the latest; INT64_MAX = not known
+    bool exclusive;
 };
 #define PLAN_NEVER INT64_MAX
 
@@ -149,6 +151,10 @@ struct plan_queue_run {
     // What runs; asked when a reservation is made. The list stays the caller's, until the run ends.
     // -ENOMEM. NULL = nothing is known of what runs.
     int (*running)(const struct plan_running **ret, size_t *ret_n, void *userdata);
+    // Where tasks of the groups of the entry's rules are. Asked when a job with rules is tried; the
+    // list stays the caller's, until this is asked again. -ENOMEM. NULL = nowhere.
+    int (*peers)(const struct plan_entry *e, const struct plan_peer **ret, size_t *ret_n,
+                 void *userdata);
     // The job has its place and left the queue. Tasks in the shape's order; valid in the call only.
     // Holds what it takes (plan_queue_hold) before it returns.
     void (*placed)(struct plan_entry *e, const struct plan_task *tasks, size_t n, void *userdata);

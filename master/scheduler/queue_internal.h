@@ -23,7 +23,9 @@ struct plan_lane {
     enum plan_wait wait;                   // NEW: in the seat's heap
     size_t heap_at;                        // its place there
     struct plan_lane *ref_prev, *ref_next; // in the seat's list of refused lanes
-    void *key;                             // the shape's bytes
+    bool follows; // needs others beside it: looked at again when something started
+    struct plan_lane *follow_prev, *follow_next;
+    void *key; // the shape's bytes
     UT_hash_handle hh;
 };
 
@@ -76,6 +78,7 @@ struct reservation {
 };
 
 struct plan_queue {
+    struct plan_lane *followers;
     struct level levels[PLAN_PRIORITY_MAX + 1];
     struct plan_lane *lanes;         // by shape
     struct plan_user *users, *teams; // by name
@@ -96,7 +99,8 @@ struct plan_queue {
 
 // queue_lane.c
 // Finds or makes the lane of this shape. NULL = out of memory.
-struct plan_lane *lane_of(struct plan_queue *q, const struct plan_shape *shape);
+struct plan_lane *lane_of(struct plan_queue *q, const struct plan_shape *shape,
+                          const struct plan_entry *e);
 void lane_free(struct plan_queue *q, struct plan_lane *lane);
 bool entry_before(const struct plan_entry *a, const struct plan_entry *b);
 
@@ -109,6 +113,9 @@ enum plan_wait user_quota(const struct plan_user *u, const struct resources *r, 
 struct seat *seat_first(struct plan_queue *q, struct level *l);
 // The lane found no place: out of the heap, into the list of refused ones.
 void lane_refuse(struct plan_queue *q, struct plan_lane *lane, enum plan_wait why);
+
+// Something started: lanes that need others beside them are looked at again.
+void lanes_follow(struct plan_queue *q);
 
 // queue_reserve.c
 // Before a run: what became of the reservation. -ENOMEM.
@@ -126,3 +133,6 @@ void reserve_left(struct plan_queue *q, const struct plan_entry *e);
 // Finds out which nodes the conditions of its tasks leave, in this index. -ENOMEM.
 int lane_nodes(struct plan_index *x, struct plan_lane *lane) WARN_UNUSED;
 int lane_tasks(struct plan_queue *q, const struct plan_lane *lane) WARN_UNUSED; // -> q->tasks
+// The job with its lane's tasks (in q->tasks) and its peers. -ENOMEM.
+int entry_job(struct plan_queue *q, const struct plan_entry *e, const struct plan_queue_run *run,
+              struct plan_job *ret) WARN_UNUSED;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <utlist.h>
 
 struct bytes {
     struct plan_queue *q;
@@ -49,7 +50,8 @@ static bool same_demand(const struct plan_demand *a, const struct plan_demand *b
            a->resources.memory == b->resources.memory && a->resources.gpu == b->resources.gpu &&
            a->cpu_all == b->cpu_all && a->memory_all == b->memory_all && a->gpu_all == b->gpu_all &&
            a->runtimes == b->runtimes && a->ports == b->ports && same_text(a->avoid, b->avoid) &&
-           same_text(a->where, b->where);
+           same_text(a->where, b->where) && a->ruled == b->ruled && a->group == b->group &&
+           a->exclusive == b->exclusive && a->gang == b->gang;
 }
 
 static void put_demand(struct bytes *b, const struct plan_demand *d)
@@ -62,6 +64,15 @@ static void put_demand(struct bytes *b, const struct plan_demand *d)
     put_int(b, d->ports);
     put_text(b, d->avoid);
     put_text(b, d->where);
+    put_int(b,
+            d->ruled ? 1 + d->group + ((int64_t)d->exclusive << 16) + ((int64_t)d->gang << 17) : 0);
+}
+
+// Jobs with rules of which tasks run already are each their own: it matters where those are.
+static void put_rules(struct bytes *b, const struct plan_rules *r, const char *id, bool started)
+{
+    put_text(b, r ? r->key : "");
+    put_text(b, r && started ? id : "");
 }
 
 // Where the run of equal demands that begins at i ends.
@@ -73,7 +84,7 @@ static size_t group_end(const struct plan_shape *s, size_t i)
     return end;
 }
 
-static size_t write_key(struct bytes *b, const struct plan_shape *s)
+static size_t write_key(struct bytes *b, const struct plan_shape *s, const struct plan_entry *e)
 {
     size_t groups = 0;
     put_text(b, s->user);
@@ -82,6 +93,7 @@ static size_t write_key(struct bytes *b, const struct plan_shape *s)
     put_int(b, s->metric);
     put_int(b, s->started);
     put_int(b, s->bound_ms);
+    put_rules(b, e->rules, e->id, s->started);
     for (size_t i = 0, end; i < s->n_demands; i = end) {
         end = group_end(s, i);
         put_demand(b, &s->demands[i]);
@@ -140,11 +152,21 @@ static struct plan_lane *lane_new(const struct plan_shape *shape, size_t groups,
     return lane;
 }
 
-struct plan_lane *lane_of(struct plan_queue *q, const struct plan_shape *shape)
+// Whether tasks of other jobs must be beside it.
+static bool follows(const struct plan_rules *r)
+{
+    for (size_t i = 0; r && i < r->n_ties; i++)
+        if (!r->ties[i].apart && r->ties[i].with >= r->n_own)
+            return true;
+    return false;
+}
+
+struct plan_lane *lane_of(struct plan_queue *q, const struct plan_shape *shape,
+                          const struct plan_entry *e)
 {
     struct bytes b = {.q = q};
     struct plan_lane *lane = NULL;
-    size_t groups = write_key(&b, shape);
+    size_t groups = write_key(&b, shape, e);
     if (b.failed)
         return NULL;
     HASH_FIND(hh, q->lanes, q->key, b.len, lane);
@@ -154,12 +176,17 @@ struct plan_lane *lane_of(struct plan_queue *q, const struct plan_shape *shape)
     if (!lane)
         return NULL;
     HASH_ADD_KEYPTR(hh, q->lanes, lane->key, b.len, lane);
+    lane->follows = follows(e->rules);
+    if (lane->follows)
+        DL_APPEND2(q->followers, lane, follow_prev, follow_next);
     return lane;
 }
 
 void lane_free(struct plan_queue *q, struct plan_lane *lane)
 {
     HASH_DEL(q->lanes, lane);
+    if (lane->follows)
+        DL_DELETE2(q->followers, lane, follow_prev, follow_next);
     release(lane);
 }
 

@@ -86,6 +86,7 @@ static void give_back(struct plan_node *n, const struct plan_running *t)
     n->free.gpu += t->granted.gpu;
     n->gpus_free |= t->gpus;
     n->tasks--;
+    n->exclusive -= t->exclusive;
     for (int i = 0; i < t->n_ports && n->ports.taken; i++) {
         unsigned at = (unsigned)t->ports[i] - n->ports.first;
         if (t->ports[i] >= n->ports.first && at < n->ports.count)
@@ -136,6 +137,27 @@ static int find_ended(const struct plan_index *x, const struct plan_job *job,
 
 // --- where ---
 
+// What a node must have for a task of this group: with it, all that must be on the same one.
+static struct plan_need serving(const struct plan_lane *lane, size_t g)
+{
+    const struct plan_rules *rules = lane->first->rules;
+    const struct plan_demand *d = &lane->groups[g].demand;
+    struct plan_need need = lane->groups[g].need;
+    bool all = rules && rules->gang == GANG_SAME_NODE;
+    if (!all && d->gang != GANG_SAME_NODE)
+        return need;
+    need.cpu = need.memory = need.gpus = 0;
+    for (size_t i = 0; i < lane->n_groups; i++) {
+        const struct demand_group *other = &lane->groups[i];
+        if (!all && other->demand.group != d->group)
+            continue;
+        need.cpu += other->need.cpu * (int64_t)other->count;
+        need.memory += other->need.memory * (int64_t)other->count;
+        need.gpus += other->need.gpus * (int)other->count;
+    }
+    return need;
+}
+
 // All that could serve one of the job's tasks, were they empty. Like the next one, whether a node
 // is open now that was not.
 static bool close_eligible(struct plan_index *x, const struct plan_lane *lane)
@@ -145,12 +167,14 @@ static bool close_eligible(struct plan_index *x, const struct plan_lane *lane)
         struct plan_node empty = x->nodes[i];
         bool serves = false;
         empty.free = empty.total;
+        empty.exclusive = 0;
         empty.gpus_free = UINT64_MAX;
         struct plan_view v = plan_view_of(&empty);
         v.ports = PLAN_MAX_PORTS;
-        for (size_t g = 0; g < lane->n_groups && !serves; g++)
-            serves = plan_fits(&v, &lane->groups[g].need) &&
-                     where_fits(lane->groups[g].need.where, i, &lane->groups[g].need, UINT64_MAX);
+        for (size_t g = 0; g < lane->n_groups && !serves; g++) {
+            struct plan_need need = serving(lane, g);
+            serves = plan_fits(&v, &need) && where_fits(need.where, i, &need, UINT64_MAX);
+        }
         more |= plan_index_close(x, i, serves);
     }
     return more;
@@ -167,17 +191,6 @@ static int close_planned(struct plan_index *x, const struct plan_job *job, const
         (void)plan_index_close(x, (size_t)t.job.tasks[i].node, true);
     trial_free(&t);
     return r < 0 ? r : more;
-}
-
-static struct plan_job job_of(const struct plan_queue *q, const struct plan_lane *lane)
-{
-    return (struct plan_job){.id = lane->first->id,
-                             .priority = lane->shape.priority,
-                             .order = lane->first->order,
-                             .alloc = lane->shape.alloc,
-                             .metric = lane->shape.metric,
-                             .tasks = q->tasks,
-                             .n_tasks = lane->n_tasks};
 }
 
 struct found {
@@ -211,9 +224,9 @@ static int find_place(struct plan_queue *q, struct plan_index *x, const struct p
     struct ends ends = {0};
     *ret = (struct found){0};
     int r = lane_nodes(x, lane);
+    struct plan_job job = {0};
     if (r == 0)
-        r = lane_tasks(q, lane);
-    struct plan_job job = job_of(q, lane);
+        r = entry_job(q, lane->first, run, &job);
     if (r == 0)
         r = ends_of(run, &ends);
     if (r == 0)

@@ -40,6 +40,24 @@ int lane_tasks(struct plan_queue *q, const struct plan_lane *lane)
     return 0;
 }
 
+int entry_job(struct plan_queue *q, const struct plan_entry *e, const struct plan_queue_run *run,
+              struct plan_job *ret)
+{
+    const struct plan_lane *lane = e->lane;
+    *ret = (struct plan_job){.id = e->id,
+                             .priority = lane->shape.priority,
+                             .order = e->order,
+                             .alloc = lane->shape.alloc,
+                             .metric = lane->shape.metric,
+                             .n_tasks = lane->n_tasks,
+                             .rules = e->rules};
+    int r = lane_tasks(q, lane);
+    ret->tasks = q->tasks;
+    if (r == 0 && e->rules && run->peers)
+        r = run->peers(e, &ret->peers, &ret->n_peers, run->userdata);
+    return r;
+}
+
 int lane_nodes(struct plan_index *x, struct plan_lane *lane)
 {
     int r = 0;
@@ -72,9 +90,10 @@ static struct resources granted(const struct plan_job *job)
 }
 
 // 1 = has its place, 0 = not, -ENOMEM.
-static int try_entry(struct plan_queue *q, struct plan_index *x, const struct plan_entry *e,
-                     enum plan_wait *why)
+static int try_entry(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                     const struct plan_entry *e, enum plan_wait *why)
 {
+    struct plan_job job;
     struct plan_lane *lane = e->lane;
     const struct plan_user *u = lane->seat->user;
     bool bound = e != q->head.entry && reserve_binds(q, &lane->shape);
@@ -85,17 +104,10 @@ static int try_entry(struct plan_queue *q, struct plan_index *x, const struct pl
     int r = lane_nodes(x, lane);
     if (r < 0 || known_refused(q, lane, bound))
         return r;
-    r = lane_tasks(q, lane);
+    r = entry_job(q, e, run, &job);
     if (r < 0)
         return r;
-    struct plan_job job = {.id = e->id,
-                           .priority = lane->shape.priority,
-                           .order = e->order,
-                           .alloc = lane->shape.alloc,
-                           .metric = lane->shape.metric,
-                           .tasks = q->tasks,
-                           .n_tasks = lane->n_tasks,
-                           .open_only = bound};
+    job.open_only = bound;
     r = plan_try(x, &q->refusals, &job);
     if (r < 0 || !job.placed)
         return r;
@@ -126,7 +138,7 @@ static int step(struct plan_queue *q, struct plan_index *x, const struct plan_qu
     struct plan_entry *e = next_entry(q);
     if (!e)
         return 0;
-    int r = try_entry(q, x, e, &why);
+    int r = try_entry(q, x, run, e, &why);
     if (r < 0)
         return r;
     if (r == 0) {
@@ -136,6 +148,7 @@ static int step(struct plan_queue *q, struct plan_index *x, const struct plan_qu
     size_t n = e->lane->n_tasks;
     plan_queue_remove(q, e);
     run->placed(e, q->tasks, n, run->userdata);
+    lanes_follow(q);
     reserve_check(q, x);
     return 1;
 }

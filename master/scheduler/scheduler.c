@@ -9,6 +9,7 @@
 #include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/scheduler/scheduler_internal.h"
+#include "master/scheduler/scheduler_rules.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,7 @@ void scheduler_free(struct scheduler *s)
     kept_free(&s->kept);
     plan_queue_free(s->queue);
     free(s->running);
+    free(s->peers);
     free(s);
 }
 
@@ -71,6 +73,7 @@ static void stale_remove(struct scheduler *s, struct job *j)
 void scheduler_job_gone(struct cluster *c, struct job *j)
 {
     stale_remove(c->scheduler, j);
+    rules_withdraw(c, j);
     plan_queue_remove(c->scheduler->queue, &j->entry);
 }
 
@@ -101,6 +104,10 @@ static void fill_demand(const struct cluster *c, const struct task *t, struct pl
     d->ports = k->ports + (t->index == 0 ? 1 : 0);
     d->where = k->where;
     d->avoid = t->attempt > 0 ? t->job->avoid : NULL;
+    d->ruled = t->job->rules != NULL;
+    d->exclusive = task_exclusive(t);
+    d->group = (uint16_t)t->component;
+    d->gang = k->gang;
 }
 
 // Waits for a place now (not in backoff).
@@ -160,13 +167,17 @@ static int requeue(struct cluster *c, struct job *j)
     cleanup_free struct plan_demand *demands = NULL;
     struct plan_shape shape;
     plan_queue_remove(q, &j->entry);
+    rules_announce(c, j);
     if (!job_admissible(j))
         return 0;
-    int r = scheduler_shape(c, j, &shape, &demands);
+    int r = rules_make(c, j);
+    if (r == 0)
+        r = scheduler_shape(c, j, &shape, &demands);
     if (r < 0 || shape.n_demands == 0)
         return r;
     j->entry.id = j->id;
     j->entry.order = j->order;
+    j->entry.rules = rules_of(j);
     return plan_queue_add(q, &j->entry, &shape);
 }
 
@@ -209,6 +220,13 @@ static void next_element(struct cluster *c, const struct job *placed_one)
         scheduler_job_stale(c, next);
 }
 
+static int peers(const struct plan_entry *e, const struct plan_peer **ret, size_t *ret_n,
+                 void *userdata)
+{
+    const struct turn *t = userdata;
+    return rules_peers(t->c, container_of(e, struct job, entry), ret, ret_n);
+}
+
 static void placed(struct plan_entry *e, const struct plan_task *tasks, size_t n, void *userdata)
 {
     struct cluster *c = ((struct turn *)userdata)->c;
@@ -239,6 +257,7 @@ bool scheduler_run(struct cluster *c)
         r = plan_queue_run(s->queue, s->kept.index,
                            &(struct plan_queue_run){.more = more,
                                                     .running = scheduler_running,
+                                                    .peers = peers,
                                                     .placed = placed,
                                                     .userdata = &turn,
                                                     .now_ms = clock_real_ms()});

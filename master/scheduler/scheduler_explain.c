@@ -7,6 +7,7 @@
 #include "master/cluster/dependency.h"
 #include "master/scheduler/scheduler.h"
 #include "master/scheduler/scheduler_internal.h"
+#include "master/scheduler/scheduler_rules.h"
 #include "master/scheduler/trial.h"
 
 #include <stdlib.h>
@@ -41,8 +42,9 @@ static int ask(struct cluster *c, const struct job *j, struct asked *a)
                                .alloc = j->spec->alloc,
                                .metric = j->spec->metric,
                                .tasks = a->tasks,
-                               .n_tasks = a->shape.n_demands};
-    return 0;
+                               .n_tasks = a->shape.n_demands,
+                               .rules = rules_of(j)};
+    return rules_peers(c, j, &a->job.peers, &a->job.n_peers);
 }
 
 // --- waiting jobs ---
@@ -134,14 +136,14 @@ static void copy_closed(const struct plan_index *from, struct plan_index *to)
         (void)plan_index_close(to, i, from->closed[i]);
 }
 
-static int plan_job_now(struct cluster *c, const struct job *j, json_t *ret)
+static int plan_job_now(struct cluster *c, struct job *j, json_t *ret)
 {
     cleanup_asked struct asked a = {0};
     struct trial t = {0};
     struct plan_refusals refusals = {0};
     struct plan_explanation x = {0};
     const struct kept *k = &c->scheduler->kept;
-    if (ask(c, j, &a) < 0)
+    if (rules_make(c, j) < 0 || ask(c, j, &a) < 0)
         return -ENOMEM;
     enum plan_wait why = plan_queue_judge(c->scheduler->queue, &a.shape, clock_real_ms());
     a.job.open_only = why == PLAN_WAIT_RESERVED;

@@ -11,6 +11,9 @@ struct scheduler {
     struct job *stale;            // to be queued anew
     struct plan_running *running; // scratch
     size_t running_capacity;
+    struct plan_peer *peers; // scratch
+    size_t peers_capacity;
+    struct job *announced; // jobs that keep off others (scheduler_rules.h)
 };
 
 struct turn {

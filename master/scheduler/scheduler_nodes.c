@@ -144,6 +144,7 @@ static void fill(struct kept *k, size_t i)
         .cards = k->labels[i].cards,
         .n_cards = k->labels[i].n_cards,
         .tasks = x->tasks,
+        .exclusive = x->exclusive,
     };
 }
 
@@ -206,6 +207,9 @@ int kept_refresh(struct kept *k, struct node *nodes, bool *ret_grew)
         int r = take_labels(&k->labels[slot], k->node_of[slot], &changed);
         if (r < 0)
             return r;
+        // Who wants nobody else there, or keeps off somebody, waits for tasks that hold nothing,
+        // too.
+        *ret_grew |= k->node_of[slot]->tasks < k->nodes[slot].tasks;
         fill(k, slot);
         k->node_of[slot]->plan_stale = false;
         *ret_grew |=

@@ -46,7 +46,8 @@ static int add_running(struct cluster *c, size_t *n, const struct node *node, co
                                                .gpus = t->gpus,
                                                .ports = t->ports,
                                                .n_ports = t->n_ports,
-                                               .end_ms = end_of(c, t, now_ms)};
+                                               .end_ms = end_of(c, t, now_ms),
+                                               .exclusive = task_exclusive(t)};
     return 0;
 }
 

@@ -257,6 +257,31 @@ START_TEST(kinds_of_cards)
     }
 END_TEST
 
+START_TEST(beside)
+    {
+        struct job_spec *s =
+            good_named("name: a\nexclusive: true\nallocation: {gang: few-nodes}\ncomponents:\n"
+                       "  x: {command: ls, affinity: ['job:web', 'job:db'], exclusive: true}\n"
+                       "  y: {command: ls, anti_affinity: [y, x], gang: same-node}\n",
+                       "yaml", NULL, NULL);
+        json_t *j = job_spec_to_json(s);
+        struct job_spec *again = NULL;
+        job_spec_free(s);
+        ck_assert_int_eq(job_spec_from_json(j, &again, NULL), 0);
+        ck_assert(again->exclusive && again->gang == GANG_FEW_NODES);
+        ck_assert(again->components[0].exclusive && !again->components[1].exclusive);
+        ck_assert_int_eq(again->components[1].gang, GANG_SAME_NODE);
+        ck_assert_str_eq(again->components[0].near[1], "job:db");
+        ck_assert_str_eq(job_named(again->components[0].near[1]), "db");
+        ck_assert_ptr_null(again->components[0].apart);
+        ck_assert_str_eq(again->components[1].apart[0], "y");
+        ck_assert_ptr_null(job_named(again->components[1].apart[0]));
+        ck_assert_ptr_null(again->components[1].apart[2]);
+        json_decref(j);
+        job_spec_free(again);
+    }
+END_TEST
+
 START_TEST(warnings)
     {
         struct job_warnings w = {0};
@@ -327,6 +352,7 @@ int main(void)
     tcase_add_test(c, json_text_keeps_numbers_as_written);
     tcase_add_test(c, canonical);
     tcase_add_test(c, kinds_of_cards);
+    tcase_add_test(c, beside);
     tcase_add_test(c, warnings);
     tcase_add_test(c, examples);
     tcase_add_test(c, enums);

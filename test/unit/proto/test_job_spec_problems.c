@@ -229,6 +229,14 @@ START_TEST(components)
         component("resources: {memory: 65t}, command: x", "resources.memory", "at most 64t");
         component("resources: {cpu: 0.0001}, command: x", "resources.cpu", "expected cores");
         component("resources: {gpus: 1}, command: x", "resources.gpus", "did you mean \"gpu\"?");
+        component("affinity: [acter], command: x", "affinity", "is no component of this job");
+        component("anti_affinity: actor, command: x", "anti_affinity", "a list of components");
+        component("anti_affinity: ['job:'], command: x", "anti_affinity[0]", "or job:NAME");
+        component("affinity: [a], command: x", "affinity", "beside itself already");
+        component("affinity: ['job:b'], anti_affinity: ['job:b'], command: x", "affinity",
+                  "it cannot be both");
+        component("gang: one, command: x", "gang", "same-node, few-nodes or any");
+        component("exclusive: 1, command: x", "exclusive", "expected true or false");
         component("resources: {gpu_model: A100}, command: x", "resources", "add `gpu: 1`");
         component("resources: {gpu: 1, gpu_model: '>= x'}, command: x", "resources.gpu_model",
                   "expected a number after");

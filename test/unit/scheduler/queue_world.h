@@ -6,6 +6,9 @@
 //                               c = compacted by cpu
 //                               c = compacted by cpu; @zone:a = its tasks need that label ("_" for
 //                               a space); %A100* = cards of that model, %40 = of 40 GiB or more
+//                               ^same, ^few = on one node, on few; ^alone = no other job there;
+//                               ^0+1 = its first tasks (word) need one of the second beside them,
+//                               ^0-1 = none; ^0+b, ^0-b = of job b
 //   label n1 zone a;  cards n1 A100 40 T4 16   before anything runs
 //   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
 //   weight ann 2;  team ann red;  quota ann gpu 2;  x n1  no work for n1;  o n1  again
@@ -23,6 +26,11 @@ struct scene_job {
     struct plan_demand demands[SCENE_TASKS];
     struct plan_shape shape;
     char where[128];
+    struct plan_tie ties[8];
+    const char *names[SCENE_TASKS]; // of the groups
+    char rules_key[128];
+    struct plan_rules rules;
+    bool alone;
     struct plan_entry entry;
     struct plan_task got[SCENE_TASKS];
     int64_t started_ms;
@@ -100,11 +108,32 @@ static int scene_running(const struct plan_running **ret, size_t *ret_n, void *u
         const struct scene_job *j = &s->jobs[k];
         int64_t end = j->started_ms + j->shape.bound_ms;
         for (size_t i = 0; j->runs && i < j->shape.n_demands; i++)
-            list[n++] = (struct plan_running){
-                (size_t)j->got[i].node, j->got[i].granted,
-                j->got[i].gpus,         j->got[i].port,
-                j->got[i].demand.ports, j->shape.bound_ms && end > s->now_ms ? end : PLAN_NEVER};
+            list[n++] =
+                (struct plan_running){(size_t)j->got[i].node,
+                                      j->got[i].granted,
+                                      j->got[i].gpus,
+                                      j->got[i].port,
+                                      j->got[i].demand.ports,
+                                      j->shape.bound_ms && end > s->now_ms ? end : PLAN_NEVER,
+                                      j->alone};
     }
+    *ret = list;
+    *ret_n = n;
+    return 0;
+}
+
+static int scene_peers(const struct plan_entry *e, const struct plan_peer **ret, size_t *ret_n,
+                       void *userdata)
+{
+    static struct plan_peer list[SCENE_JOBS * SCENE_TASKS];
+    const struct scene *s = userdata;
+    size_t n = 0;
+    for (size_t g = e->rules->n_own; g < e->rules->n_groups; g++)
+        for (size_t k = 0; k < s->n_jobs; k++)
+            for (size_t i = 0; s->jobs[k].runs && i < s->jobs[k].shape.n_demands &&
+                               strcmp(s->jobs[k].id, e->rules->names[g]) == 0;
+                 i++)
+                list[n++] = (struct plan_peer){(uint32_t)s->jobs[k].got[i].node, (uint16_t)g};
     *ret = list;
     *ret_n = n;
     return 0;
@@ -116,6 +145,7 @@ static void scene_run(struct scene *s)
     ck_assert_int_eq(plan_queue_run(s->queue, s->index,
                                     &(struct plan_queue_run){.more = scene_more,
                                                              .running = scene_running,
+                                                             .peers = scene_peers,
                                                              .placed = scene_placed,
                                                              .userdata = s,
                                                              .now_ms = s->now_ms}),
@@ -143,10 +173,51 @@ static void scene_end(struct scene *s, struct scene_job *j)
         n->free.gpu += t->granted.gpu;
         n->gpus_free |= t->gpus;
         n->tasks--;
+        n->exclusive -= j->alone;
         (void)plan_index_touch(s->index, (size_t)t->node);
     }
     scene_hold(s, j, -1);
     plan_queue_grew(s->queue);
+}
+
+static const char *scene_keep(struct scene *s, const char *text)
+{
+    char *to = s->label_texts[s->n_label_texts++];
+    (void)snprintf(to, sizeof(s->label_texts[0]), "%s", text);
+    return to;
+}
+
+static void scene_rule(struct scene *s, struct scene_job *j, const char *word)
+{
+    size_t len = strlen(j->rules_key);
+    (void)snprintf(j->rules_key + len, sizeof(j->rules_key) - len, "%s ", word);
+    if (strcmp(word, "alone") == 0)
+        j->alone = true;
+    else if (strcmp(word, "same") == 0 || strcmp(word, "few") == 0)
+        j->rules.gang = *word == 's' ? GANG_SAME_NODE : GANG_FEW_NODES;
+    else {
+        struct plan_tie *t = &j->ties[j->rules.n_ties++];
+        bool own = word[2] >= '0' && word[2] <= '9';
+        if (!own)
+            j->names[j->rules.n_groups++] = scene_keep(s, word + 2);
+        *t = (struct plan_tie){(uint16_t)(word[0] - '0'),
+                               (uint16_t)(own ? (size_t)(word[2] - '0') : j->rules.n_groups - 1),
+                               word[1] == '-'};
+    }
+}
+
+static void scene_rules(struct scene_job *j)
+{
+    if (!j->rules_key[0])
+        return;
+    j->rules.key = j->rules_key;
+    j->rules.names = j->names;
+    j->rules.ties = j->ties;
+    j->entry.rules = &j->rules;
+    for (size_t i = 0; i < j->shape.n_demands; i++) {
+        j->demands[i].ruled = true;
+        j->demands[i].exclusive = j->alone;
+    }
 }
 
 static void scene_add_tasks(struct scene_job *j, char *word)
@@ -156,12 +227,16 @@ static void scene_add_tasks(struct scene_job *j, char *word)
     if (star)
         *star = '\0';
     struct amounts a = world_amounts(word, 0, 0);
+    size_t group = j->rules.n_own++;
+    j->rules.n_groups = j->rules.n_own; // rules that name jobs come after the tasks
+    j->names[group] = "?";
     for (; count > 0; count--)
         j->demands[j->shape.n_demands++] = (struct plan_demand){.resources = world_resources(&a),
                                                                 .cpu_all = a.all[0],
                                                                 .memory_all = a.all[1],
                                                                 .gpu_all = a.all[2],
-                                                                .runtimes = PLAN_RUNTIME_ANY};
+                                                                .runtimes = PLAN_RUNTIME_ANY,
+                                                                .group = (uint16_t)group};
 }
 
 static void scene_where(struct scene_job *j, char *word)
@@ -172,13 +247,6 @@ static void scene_where(struct scene_job *j, char *word)
     for (char *p = colon + 1; *p; p++)
         *p = *p == '_' ? ' ' : *p;
     (void)snprintf(j->where + len, sizeof(j->where) - len, "%s\n%s\n", word, colon + 1);
-}
-
-static const char *scene_keep(struct scene *s, const char *text)
-{
-    char *to = s->label_texts[s->n_label_texts++];
-    (void)snprintf(to, sizeof(s->label_texts[0]), "%s", text);
-    return to;
 }
 
 static void scene_card(struct scene_job *j, const char *word)
@@ -230,10 +298,13 @@ static void scene_submit(struct scene *s, char *id, char **words, int n)
     struct scene_job *j = &s->jobs[s->n_jobs];
     (void)snprintf(j->id, sizeof(j->id), "%s", id);
     (void)snprintf(j->user, sizeof(j->user), "%s", words[1]);
+    j->entry = (struct plan_entry){.id = j->id, .order = (int64_t)s->n_jobs};
     j->shape =
         (struct plan_shape){.user = j->user, .priority = atoi(words[2]), .demands = j->demands};
     for (int i = 3; i < n; i++)
-        if (words[i][0] == '@')
+        if (words[i][0] == '^')
+            scene_rule(s, j, words[i] + 1);
+        else if (words[i][0] == '@')
             scene_where(j, words[i] + 1);
         else if (words[i][0] == '%')
             scene_card(j, words[i] + 1);
@@ -249,7 +320,8 @@ static void scene_submit(struct scene *s, char *id, char **words, int n)
             scene_add_tasks(j, words[i]);
     for (size_t i = 0; i < j->shape.n_demands; i++)
         j->demands[i].where = j->where[0] ? j->where : NULL;
-    j->entry = (struct plan_entry){.id = j->id, .order = (int64_t)s->n_jobs++};
+    scene_rules(j);
+    s->n_jobs++;
     ck_assert_int_eq(plan_queue_add(s->queue, &j->entry, &j->shape), 0);
 }
 

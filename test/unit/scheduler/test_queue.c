@@ -85,9 +85,13 @@ static int running(const struct plan_running **ret, size_t *ret_n, void *userdat
         for (size_t i = 0; s->runs[job] && i < wants[job].shape.n_demands; i++) {
             const struct plan_task *t = &s->got[job][i];
             int64_t bound = wants[job].shape.bound_ms, end = s->started[job] + bound;
-            list[n++] = (struct plan_running){
-                (size_t)t->node, t->granted,      t->gpus,
-                t->port,         t->demand.ports, bound && end > now ? end : PLAN_NEVER};
+            list[n++] = (struct plan_running){(size_t)t->node,
+                                              t->granted,
+                                              t->gpus,
+                                              t->port,
+                                              t->demand.ports,
+                                              bound && end > now ? end : PLAN_NEVER,
+                                              t->demand.exclusive};
         }
     *ret = list;
     *ret_n = n;
