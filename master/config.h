@@ -46,8 +46,9 @@ struct master_config {
     int64_t hold_after_ms;     // the head waits so long until other work is kept off its nodes
     int64_t assume_timeout_ms; // of tasks without a timeout, in reservations; 0 = none
     int64_t log_limit;         // bytes per stream, on node and master
-    int64_t disk_warn_percent, disk_full_percent; // of a disk: a warning; no new work
-    int64_t stop_lease_ms;                        // what a planned stop grants
+    int64_t aside_failures, aside_pause_ms, aside_max_pause_ms; // see cluster_options
+    int64_t disk_warn_percent, disk_full_percent;               // of a disk: a warning; no new work
+    int64_t stop_lease_ms;                                      // what a planned stop grants
     int64_t max_connections;
     int64_t sealed_rate; // sealed requests a second from one address
     char *log_level;

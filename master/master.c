@@ -39,7 +39,7 @@ struct master {
     void (*ended)(int result, void *userdata);
     void *userdata;
     struct daemon *daemon;
-    int lock;
+    int lock, result;
     struct identity identity;
     struct server_cert *cert;
     struct store *store;
@@ -51,7 +51,6 @@ struct master {
     size_t events_in_page;
     char url[300];
     bool started, stopping, failed;
-    int result;
 };
 
 static void close_listeners(struct master *m);
@@ -299,6 +298,7 @@ static int make_parts(struct master *m, struct err *e)
         .settled = on_settled,
         .default_resources = {c->default_cpu, c->default_memory, 0},
         .scheduling = {c->half_life_ms, c->hold_after_ms, c->assume_timeout_ms},
+        .aside = {c->aside_failures, c->aside_pause_ms, c->aside_max_pause_ms},
         .assignment_moved = on_assignment,
         .logs_complete = on_logs_complete,
         .forget_logs = on_forget_logs,

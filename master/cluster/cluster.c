@@ -368,7 +368,7 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
         resume(c, j);
     settle_start(c);
     task_timers(c);
-    node_drain_arm(c);
+    node_timer_arm(c);
     secret_reseal_all(c);
     want_schedule(c);
     return 0;

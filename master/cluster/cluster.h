@@ -27,6 +27,11 @@ struct cluster_options {
         int64_t hold_after_ms;     // see plan_policy; 0 = no reservations
         int64_t assume_timeout_ms; // of tasks without `timeout`; 0 = may run for ever
     } scheduling;
+    struct {
+        int64_t
+            failures; // starts in a row that failed, of two jobs: the node is set aside; 0 = never
+        int64_t pause_ms, max_pause_ms; // until one is tried again
+    } aside;
     // Called for each node whose published assignment moved (answer its held sync).
     void (*assignment_moved)(struct node *node, void *userdata);
     // The node has sent everything that the attempt wrote.
@@ -152,6 +157,8 @@ struct drain_order {
 };
 int cluster_node_drain(struct cluster *c, struct node *n, const struct drain_order *o,
                        struct err *e) WARN_UNUSED;
+// It is set aside, but may get one job's tasks as a probe.
+bool node_aside_probe(const struct node *n);
 // "draining: why; what is left is stopped at ...".
 void node_drain_text(const struct node *n, char *out, size_t size);
 // Gives it work again, and forgets reason and deadline; what the deadline has stopped stays so.

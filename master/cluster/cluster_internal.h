@@ -73,8 +73,8 @@ struct cluster {
     struct task *backoff; // waiting to be restarted: by not_before
     uv_timer_t timer;     // earliest of the two lists
     uv_timer_t liveness;
-    uv_timer_t drain_timer; // for the earliest deadline of a draining node
-    uv_check_t after_poll;  // judges after the sockets were polled
+    uv_timer_t node_timer; // node_timer.c
+    uv_check_t after_poll; // judges after the sockets were polled
     int64_t liveness_due_ms, started_boot_ms, judge_from_ms;
     bool ending;                   // a planned stop is under way
     bool granting;                 // its longer lease is durable: answers give it
@@ -139,14 +139,28 @@ void node_identity_from_record(struct node *n, const json_t *j);
 int node_identity_instance(struct cluster *c, struct node *n, const struct sync_request *msg,
                            struct err *e) WARN_UNUSED;
 
+// node_timer.c
+void node_timer_arm(struct cluster *c); // for what is due first
+
 // node_drain.c
-void node_drain_arm(struct cluster *c);                  // the timer, for the earliest deadline
-void node_drain_look(struct cluster *c, struct node *n); // nothing runs there any more?
-json_t *node_drain_view(const struct node *n);           // null while not draining
+int64_t node_drain_due(const struct node *n); // CLOCK_BOOTTIME; INT64_MAX = nothing is
+void node_drain_look(struct cluster *c, struct node *n, int64_t now_boot_ms); // due?
+void node_drain_emptied(struct cluster *c, struct node *n); // nothing runs there any more?
+json_t *node_drain_view(const struct node *n);              // null while not draining
 json_t *node_drain_to_record(const struct node *n);
 void node_drain_from_record(struct node *n, const json_t *j);
 // task_move of all that it holds.
 void node_move_all(struct cluster *c, struct node *n, const char *reason);
+
+// node_aside.c
+int64_t node_aside_due(const struct node *n);
+void node_aside_look(struct cluster *c, struct node *n, int64_t now_boot_ms);
+// An attempt runs there, or an operator says that it is well: forgets all failures.
+void node_aside_clear(struct cluster *c, struct node *n);
+// What made starts fail there may be over: tries one at once.
+void node_aside_mended(struct cluster *c, struct node *n);
+void node_aside_placed(struct node *n); // something was placed there: if it probes, this is it
+void node_aside_ended(struct cluster *c, struct node *n, const struct task *t);
 
 // node_remove.c
 int gone_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;

@@ -262,7 +262,7 @@ static void on_timer(uv_timer_t *timer)
         log_warn("nodes", "this process was away for about %lld ms: nodes get a new term",
                  (long long)late);
         c->judge_from_ms = now;
-        node_drain_arm(c);
+        node_timer_arm(c);
     }
     (void)uv_check_start(&c->after_poll, on_after_poll);
 }
@@ -274,13 +274,13 @@ int liveness_start(struct cluster *c)
     if (r == 0)
         r = uv_timer_init(c->options.loop, &c->liveness);
     if (r == 0)
-        r = uv_timer_init(c->options.loop, &c->drain_timer);
+        r = uv_timer_init(c->options.loop, &c->node_timer);
     if (r == 0)
         r = uv_check_init(c->options.loop, &c->after_poll);
     if (r < 0)
         return r;
     c->handles = 4;
-    c->timer.data = c->liveness.data = c->drain_timer.data = c->after_poll.data = c;
+    c->timer.data = c->liveness.data = c->node_timer.data = c->after_poll.data = c;
     c->started_boot_ms = c->judge_from_ms = clock_boot_ms();
     c->liveness_due_ms = c->started_boot_ms + interval;
     expect_grants(c);
@@ -303,6 +303,6 @@ void liveness_stop(struct cluster *c)
     }
     uv_close((uv_handle_t *)&c->timer, on_closed);
     uv_close((uv_handle_t *)&c->liveness, on_closed);
-    uv_close((uv_handle_t *)&c->drain_timer, on_closed);
+    uv_close((uv_handle_t *)&c->node_timer, on_closed);
     uv_close((uv_handle_t *)&c->after_poll, on_closed);
 }

@@ -4,6 +4,7 @@
 // durable.
 #pragma once
 
+#include "common/backoff.h"
 #include "common/id.h"
 #include "master/scheduler/queue.h"
 #include "proto/attempt.h"
@@ -206,6 +207,23 @@ struct node_drain {
     bool empty_told; // not stored: the event that nothing runs there any more
 };
 
+// Starts that failed there in a row (node_aside.c). Not stored.
+enum aside_phase {
+    ASIDE_NO,
+    ASIDE_PAUSE,  // gets no work until the pause is over
+    ASIDE_PROBE,  // gets one job's tasks
+    ASIDE_TRYING, // has them, and nothing else
+};
+struct node_aside {
+    enum aside_phase phase;
+    int failures;
+    char job[ID_BYTES]; // the first that failed in this row
+    bool jobs_differ;   // others did, too
+    struct backoff pause;
+    int64_t until_boot_ms;
+    char reason[REASON_BYTES];
+};
+
 // A node that was removed: kept as long as a certificate of its could still be valid, so that its
 // agent is told what happened.
 struct gone_node {
@@ -225,8 +243,9 @@ struct node {
     char reason[REASON_BYTES];
     bool approved, draining;
     struct node_drain drain; // while draining
-    json_t *labels;          // object
-    json_t *info; // `node` of its last report (hardware, engine, resources, ports), or NULL
+    struct node_aside aside;
+    json_t *labels; // object
+    json_t *info;   // `node` of its last report (hardware, engine, resources, ports), or NULL
     json_t *usage;
     struct resources total, reserved;
     uint64_t gpus_taken;

@@ -106,6 +106,8 @@ void node_refresh_state(struct cluster *c, struct node *n)
         node_set_state(c, n, NODE_NOT_READY, "waiting for its inventory");
     else if (n->given_away > 0 || n->strangers > 0) // the latter: given away by a master before us
         node_set_state(c, n, NODE_NOT_READY, "stops what was given to others while it was silent");
+    else if (n->aside.phase != ASIDE_NO)
+        node_set_state(c, n, NODE_NOT_READY, n->aside.reason);
     else
         node_set_state(c, n, NODE_READY, "");
 }
@@ -159,7 +161,7 @@ void node_release(struct cluster *c, struct task *t)
     ports_mark(n, t, false);
     scheduler_node_stale(c, n);
     scheduler_task_held(c, t, -1);
-    node_drain_look(c, n);
+    node_drain_emptied(c, n);
     want_schedule(c);
 }
 
@@ -207,7 +209,10 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
     n->total = total;
     n->n_gpus = (int)total.gpu;
     n->docker = strcmp(json_opt_str(info, "runtime", "process"), "docker") == 0;
+    bool was_ready = n->engine_ready;
     n->engine_ready = json_opt_bool(info, "ready", true);
+    if (n->engine_ready && !was_ready)
+        node_aside_mended(c, n);
     (void)snprintf(n->engine_reason, sizeof(n->engine_reason), "%s",
                    json_opt_str(info, "reason", "not ready"));
     json_decref(n->info);

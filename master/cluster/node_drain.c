@@ -110,34 +110,19 @@ static void deadline_over(struct cluster *c, struct node *n)
     node_move_all(c, n, reason);
 }
 
-static void on_timer(uv_timer_t *timer)
+int64_t node_drain_due(const struct node *n)
 {
-    struct cluster *c = timer->data;
-    int64_t now = clock_boot_ms();
-    for (struct node *n = c->nodes; n; n = n->hh.next) {
-        const struct node_drain *d = &n->drain;
-        if (n->draining && d->deadline_boot_ms && !d->over && d->deadline_boot_ms <= now)
-            deadline_over(c, n);
-    }
-    node_drain_arm(c);
+    const struct node_drain *d = &n->drain;
+    return n->draining && d->deadline_boot_ms && !d->over ? d->deadline_boot_ms : INT64_MAX;
 }
 
-// uv_timer does not count a suspend: liveness.c, which sees one, arms again.
-void node_drain_arm(struct cluster *c)
+void node_drain_look(struct cluster *c, struct node *n, int64_t now_boot_ms)
 {
-    int64_t at = INT64_MAX, now = clock_boot_ms();
-    for (const struct node *n = c->nodes; n; n = n->hh.next) {
-        const struct node_drain *d = &n->drain;
-        if (n->draining && d->deadline_boot_ms && !d->over && d->deadline_boot_ms < at)
-            at = d->deadline_boot_ms;
-    }
-    if (at == INT64_MAX)
-        (void)uv_timer_stop(&c->drain_timer);
-    else
-        (void)uv_timer_start(&c->drain_timer, on_timer, at > now ? (uint64_t)(at - now) : 0, 0);
+    if (node_drain_due(n) <= now_boot_ms)
+        deadline_over(c, n);
 }
 
-void node_drain_look(struct cluster *c, struct node *n)
+void node_drain_emptied(struct cluster *c, struct node *n)
 {
     if (!n->draining || n->drain.empty_told || n->tasks > 0)
         return;
@@ -190,8 +175,8 @@ int cluster_node_drain(struct cluster *c, struct node *n, const struct drain_ord
     node_drain_text(n, text, sizeof(text));
     node_dirty(c, n);
     emit(c, n, "node.draining", o->user, text);
-    node_drain_arm(c);
-    node_drain_look(c, n);
+    node_timer_arm(c);
+    node_drain_emptied(c, n);
     want_schedule(c);
     return 0;
 }
@@ -199,13 +184,18 @@ int cluster_node_drain(struct cluster *c, struct node *n, const struct drain_ord
 int cluster_node_resume(struct cluster *c, struct node *n, const char *user, struct err *e)
 {
     int r = refuse_leaving(n, e);
-    if (r < 0 || !n->draining)
+    if (r < 0)
         return r;
+    if (n->aside.phase != ASIDE_NO)
+        log_info("nodes", "node %s is no longer set aside, says %s", n->name, user);
+    node_aside_clear(c, n);
+    if (!n->draining)
+        return 0;
     n->draining = false;
     n->drain = (struct node_drain){0};
     node_dirty(c, n);
     emit(c, n, "node.resumed", user, NULL);
-    node_drain_arm(c);
+    node_timer_arm(c);
     want_schedule(c);
     return 0;
 }

@@ -20,8 +20,11 @@ void room_refresh(struct cluster *c, struct node *n)
     int64_t total = json_opt_i64(json_object_get(n->info, "disk"), "total", 0);
     int64_t free = json_opt_i64(n->usage, "disk_free", -1);
     int limit = (int)c->options.disk_full_percent;
+    bool was_full = n->disk_full;
     n->disk_percent = room_used_percent(total, free);
     n->disk_full = limit > 0 && n->disk_percent >= (n->disk_full ? limit - BELOW : limit);
+    if (was_full && !n->disk_full)
+        node_aside_mended(c, n);
     if (!n->disk_full)
         return;
     units_format_memory(free, left);

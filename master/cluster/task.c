@@ -176,6 +176,7 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
     int64_t after = task_component(t)->lost_after_ms;
     t->lease_ms = after ? after : c->options.lease_ms;
     node_reserve(c, n, t);
+    node_aside_placed(n);
     if (!assignment_add(c, n, t))
         log_error("cluster", "out of memory: attempt %s reaches its node late", id);
     task_set_state(c, t, TASK_ASSIGNED, "");
@@ -270,6 +271,7 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
     else if (t->starts > 0)
         t->starts--;
     node_release(c, t);
+    node_aside_ended(c, n, t);
     if (d.action == RESTART_AGAIN) {
         again(c, n, t, &d);
         job_refresh(c, t->job);
@@ -329,6 +331,7 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
         if (t->state < TASK_RUNNING) {
             task_set_state(c, t, TASK_RUNNING, "");
             job_refresh(c, t->job);
+            node_aside_clear(c, n);
         }
         task_dirty(c, t);
         break;

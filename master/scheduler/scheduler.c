@@ -238,9 +238,12 @@ static void placed(struct plan_entry *e, const struct plan_task *tasks, size_t n
             continue;
         const struct plan_task *p = &tasks[at++];
         struct node *node = k->node_of[p->node];
+        bool probe = node_aside_probe(node);
         node->port_cursor = k->nodes[p->node].ports.cursor;
         task_place(c, &j->tasks[i], node, &p->granted, p->gpus, p->port, p->demand.ports);
         kept_stale(k, node);
+        if (probe)
+            kept_close(k, node);
     }
     job_refresh(c, j);
     next_element(c, j);

@@ -42,7 +42,7 @@ static const char *ineligible(const struct node *n, char *text)
 {
     if (!n->approved)
         return "not approved";
-    if (n->state != NODE_READY) {
+    if (n->state != NODE_READY && !node_aside_probe(n)) {
         (void)snprintf(text, REASON_BYTES, "%s%s%.200s", node_state_to_string(n->state),
                        n->reason[0] ? ": " : "", n->reason);
         return text;
@@ -154,6 +154,12 @@ void kept_stale(struct kept *k, struct node *n)
         return;
     n->plan_stale = true;
     k->stale[k->n_stale++] = n->plan_slot;
+}
+
+void kept_close(struct kept *k, const struct node *n)
+{
+    k->nodes[n->plan_slot].ineligible = ineligible(n, k->why[n->plan_slot]);
+    (void)plan_index_touch(k->index, n->plan_slot);
 }
 
 static int build(struct kept *k, struct node *nodes)

@@ -65,7 +65,7 @@ START_TEST(without_deadline_it_may_finish)
         struct agent *x = start(JOB(""));
         drain(x, "dust", DRAIN_KEEP);
         ck_assert_int_eq(t->state, TASK_RUNNING);
-        ck_assert(!uv_is_active((uv_handle_t *)&cluster->drain_timer));
+        ck_assert(!uv_is_active((uv_handle_t *)&cluster->node_timer));
         struct job *next = submit("{\"name\":\"k\",\"components\":{\"m\":{\"command\":\"x\"}}}");
         settle();
         ck_assert_ptr_eq(next->tasks[0].node, other(x)->node);
@@ -152,10 +152,10 @@ START_TEST(what_is_not_said_stays)
         drain(x, NULL, 7200000);
         ck_assert_int_ge(d->deadline_boot_ms, at + 3600000);
         ck_assert_str_eq(d->reason, "fan");
-        ck_assert(uv_is_active((uv_handle_t *)&cluster->drain_timer));
+        ck_assert(uv_is_active((uv_handle_t *)&cluster->node_timer));
         drain(x, NULL, DRAIN_NONE);
         ck_assert_int_eq(d->deadline_boot_ms, 0);
-        ck_assert(!uv_is_active((uv_handle_t *)&cluster->drain_timer));
+        ck_assert(!uv_is_active((uv_handle_t *)&cluster->node_timer));
         ck_assert(x->node->draining);
     }
 END_TEST
@@ -167,7 +167,7 @@ START_TEST(resume_takes_all_back)
         drain(x, "dust", 1);
         for (int i = 0; i < 2; i++)
             ck_assert_int_eq(cluster_node_resume(cluster, x->node, "ann", &e), 0);
-        ck_assert(!uv_is_active((uv_handle_t *)&cluster->drain_timer));
+        ck_assert(!uv_is_active((uv_handle_t *)&cluster->node_timer));
         ck_assert_int_eq(x->node->drain.deadline_boot_ms, 0);
         ck_assert_str_eq(x->node->drain.reason, "");
         ck_assert_int_eq(t->state, TASK_RUNNING);
@@ -237,7 +237,7 @@ static int64_t left_after(int64_t step_ms, bool same_boot)
     ck_assert(n->draining);
     ck_assert_str_eq(n->drain.reason, "dust");
     ck_assert_str_eq(n->drain.by, "ann");
-    ck_assert(uv_is_active((uv_handle_t *)&cluster->drain_timer));
+    ck_assert(uv_is_active((uv_handle_t *)&cluster->node_timer));
     return n->drain.deadline_boot_ms - clock_boot_ms();
 }
 
