@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "master/store/redis_aof.h"
 #include "master/store/redis_old.h"
 
 #include <assert.h>
@@ -200,10 +201,24 @@ static int start(struct redis_server *s)
     return run(s, args);
 }
 
+static void mend_file(const struct redis_server *s)
+{
+    struct err e = {""};
+    int64_t cut = 0;
+    if (redis_aof_cut_zeros(s->dir, &cut, &e) < 0)
+        log_warn("store", "looking at Redis' file: %s", e.text); // it says itself what is wrong
+    else if (cut > 0)
+        log_warn("store",
+                 "%lld zero bytes at the end of Redis' file, as a crash of the machine leaves "
+                 "them, were cut off: nothing that was acknowledged is in them",
+                 (long long)cut);
+}
+
 static void spawn_child(struct redis_server *s)
 {
     struct err e = {""};
     char pid[32];
+    mend_file(s);
     int r = start(s);
     if (r < 0) {
         (void)snprintf(s->reason, sizeof(s->reason), "setpriv can't be run: %s", uv_strerror(r));

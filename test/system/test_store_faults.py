@@ -379,6 +379,57 @@ def test_store_file_is_cut_at_its_end(make_cluster, epoch):
     assert cluster.wait(cluster.submit(job("true", name="after")))["state"] == "succeeded"
 
 
+def test_store_file_ends_in_zeros(make_cluster):
+    """As a file system leaves it when the machine lost power while Redis wrote."""
+    cluster = make_cluster(1, cpu=4)
+    runs = running(cluster)
+    acknowledged = [cluster.submit(job("true", name=f"a-{i}")) for i in range(5)]
+    kill_both(cluster)
+    with open(last_file(cluster), "ab") as file:
+        file.write(b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$4\r\nmead" + bytes(100000))
+    cluster.start_master()
+    for jid in acknowledged:
+        assert cluster.wait(jid)["state"] == "succeeded"
+    assert cluster.get(f"/v1/jobs/{runs}")["state"] == "running"
+    assert "100000 zero bytes" in (cluster.dir / "log" / "master.log").read_text()
+    assert cluster.wait(cluster.submit(job("true", name="after")))["state"] == "succeeded"
+
+
+def test_store_file_is_damaged_in_the_middle(make_cluster):
+    """Nothing is guessed: the master doesn't start, and says what can be done."""
+    cluster = make_cluster(1)
+    cluster.kill("master", signal.SIGTERM)
+    data = bytearray(last_file(cluster).read_bytes())
+    middle = data.index(b"\r\n$", len(data) // 2)
+    damaged = data[:middle + 2] + b"?" + data[middle + 3:]
+    last_file(cluster).write_bytes(damaged)
+    cluster.more = ""
+    refused(cluster, "redis-check-aof --fix", "make a copy of the folder")
+    assert last_file(cluster).read_bytes() == damaged
+    last_file(cluster).write_bytes(data)
+    cluster.start_master()
+
+
+def test_store_goes_back_while_the_master_works(make_cluster):
+    """It ends: what it knows is not what is on the disk. The next one tells."""
+    cluster = make_cluster(1, cpu=4)
+    cluster.kill("master", signal.SIGTERM)
+    master = cluster.start_master(FAST)
+    size = last_file(cluster).stat().st_size
+    lost = running(cluster)
+    master.send_signal(signal.SIGSTOP)
+    cluster.kill("redis")
+    os.truncate(last_file(cluster), size)
+    master.send_signal(signal.SIGCONT)
+    assert ended(master) == 1
+    assert "the store went back" in (cluster.dir / "log" / "master.log").read_text()
+    cluster.start_master(FAST)
+    cluster.wait_event("cluster.rolled_back")
+    cluster.wait_event("cluster.settled")
+    assert cluster.api("GET", f"/v1/jobs/{lost}").status == 404
+    assert cluster.wait(cluster.submit(job("true", name="after")))["state"] == "succeeded"
+
+
 def test_store_that_hangs(make_cluster):
     cluster = make_cluster(2, cpu=4)
     runs = cluster.submit(job("echo up; sleep 1000", name="runs"))
