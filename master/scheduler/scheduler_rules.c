@@ -4,6 +4,7 @@
 #include "master/scheduler/scheduler_rules.h"
 
 #include "common/strbuf.h"
+#include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/scheduler/scheduler.h"
 #include "master/scheduler/scheduler_internal.h"
@@ -110,6 +111,12 @@ static bool keeps_off(const struct job_component *k, const char *job)
     return false;
 }
 
+// What others call it: an element goes by its array's name.
+static const char *called(const struct job *j)
+{
+    return j->array ? j->array->name : j->name;
+}
+
 static void add_announced(struct cluster *c, struct job_rules *r, const struct job *j)
 {
     struct job *a, *next;
@@ -122,10 +129,10 @@ static void add_announced(struct cluster *c, struct job_rules *r, const struct j
         for (size_t k = 0; k < a->spec->n_components && strcmp(a->user, j->user) == 0; k++) {
             struct other o = {.component = (int)k};
             char shown[NAME_BYTES + 8];
-            if (a == j || !keeps_off(&a->spec->components[k], j->name))
+            if (a == j || !keeps_off(&a->spec->components[k], called(j)))
                 continue;
             memcpy(o.id, a->id, sizeof(o.id));
-            (void)snprintf(shown, sizeof(shown), "job:%s", a->name);
+            (void)snprintf(shown, sizeof(shown), "job:%.63s", a->name);
             size_t with = other_group(r, &o, shown);
             for (size_t i = 0; i < j->spec->n_components && with != SIZE_MAX; i++)
                 add_tie(r, i, with, true);
@@ -138,7 +145,9 @@ static void queue_anew(struct cluster *c, const char *name, const char *user)
     struct job_names *names = NULL;
     HASH_FIND_STR(c->names, name, names);
     for (struct job *j = names ? names->jobs : NULL; j; j = j->name_next)
-        if (j->queued && strcmp(j->user, user) == 0)
+        if (j->elements && strcmp(j->user, user) == 0)
+            array_stale(c, j);
+        else if (j->queued && strcmp(j->user, user) == 0)
             scheduler_job_stale(c, j);
 }
 
@@ -233,6 +242,15 @@ static int add_peers(struct scheduler *s, size_t *n, const struct job *j, int co
     return r;
 }
 
+static int add_elements(struct scheduler *s, size_t *n, const struct job *array, size_t group)
+{
+    int r = 0;
+    for (int i = 0; i < array->spec->array.count && r == 0; i++)
+        if (array->elements->made[i])
+            r = add_peers(s, n, array->elements->made[i], -1, group);
+    return r;
+}
+
 static int add_named(struct cluster *c, size_t *n, const struct job *j, const char *name,
                      size_t group)
 {
@@ -241,7 +259,8 @@ static int add_named(struct cluster *c, size_t *n, const struct job *j, const ch
     HASH_FIND_STR(c->names, name, names);
     for (const struct job *o = names ? names->jobs : NULL; o && r == 0; o = o->name_next)
         if (o != j && strcmp(o->user, j->user) == 0)
-            r = add_peers(c->scheduler, n, o, -1, group);
+            r = o->elements ? add_elements(c->scheduler, n, o, group)
+                            : add_peers(c->scheduler, n, o, -1, group);
     return r;
 }
 

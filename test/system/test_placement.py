@@ -87,4 +87,11 @@ def test_keeping_off_another_job_counts_both_ways(cluster):
     apart = started(cluster, parts("apart", main=(1, 1, {"anti_affinity": ["job:noisy"]})), 1)
     noisy = started(cluster, {**parts("noisy", main=(2, 1, {})), "allocation": {"mode": "spread"}}, 2)
     assert nodes(cluster, apart)[0] not in nodes(cluster, noisy)
-    stop(cluster, apart, noisy)
+    stop(cluster, noisy)
+    array = cluster.submit({**parts("noisy", main=(1, 6, {})), "array": "0-1"})
+    both = []
+    for i in (0, 1):
+        cluster.wait_task(f"{array}_{i}", "running")
+        both += nodes(cluster, f"{array}_{i}")
+    assert len(set(both)) == 2 and nodes(cluster, apart)[0] not in both
+    stop(cluster, apart, array)
