@@ -125,7 +125,8 @@ struct job_after {
 struct job_spec {
     char *name;
     enum job_mode mode;
-    int priority; // 0..100
+    int priority;     // 0..100
+    bool preemptible; // may be stopped and queued again for a job of higher priority
     enum alloc_mode alloc;
     enum alloc_metric metric;
     enum gang_mode gang;              // of all tasks together

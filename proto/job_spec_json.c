@@ -253,6 +253,8 @@ json_t *job_spec_to_json(const struct job_spec *spec)
         put_text(&o, j, "mode", job_mode_to_string(spec->mode));
     put_text(&o, j, "name", spec->name);
     put(&o, j, "priority", json_integer(spec->priority));
+    if (spec->preemptible)
+        put(&o, j, "preemptible", json_true());
     put(&o, j, "allocation", allocation_json(&o, spec));
     if (spec->exclusive)
         put(&o, j, "exclusive", json_true());

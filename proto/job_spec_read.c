@@ -188,6 +188,7 @@ static const struct job_field fields[] = {
      "process, grass, grass/local, grass/on-premises, grass/azure or k8s/aks"},
     {"priority", job_read_int, offsetof(struct job_spec, priority), 0, JOB_MAX_PRIORITY, NULL},
     {"exclusive", job_read_bool, offsetof(struct job_spec, exclusive), 0, 0, NULL},
+    {"preemptible", job_read_bool, offsetof(struct job_spec, preemptible), 0, 0, NULL},
     {"allocation", read_allocation, 0, 0, 0, NULL},
     {"components", read_components, 0, 0, 0, NULL},
     {"tags", read_tags, 0, 0, 0, NULL},

@@ -203,7 +203,8 @@ void job_queue_update(struct cluster *c, struct job *j)
 
 bool job_admissible(const struct job *j)
 {
-    return j->queued && !j->held && j->unmet == 0 && (!j->array || array_admits(j));
+    return j->queued && !j->held && j->unmet == 0 && !j->preempting &&
+           (!j->array || array_admits(j));
 }
 
 // --- finding ---

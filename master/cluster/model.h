@@ -101,8 +101,9 @@ struct task {
     int n_previous;
     bool dirty; // to be written with the next batch
     struct task *dirty_next;
-    struct assignment *entry;           // weak; what the node is told about it; NULL = nothing
-    bool moving;                        // told to stop by the master, to start elsewhere
+    struct assignment *entry; // weak; what the node is told about it; NULL = nothing
+    int64_t stop_by_ms;       // told to stop: its grace is over then (real time); not stored
+    bool moving;              // told to stop by the master, to start elsewhere
     struct task *wait_prev, *wait_next; // in the cluster's list of late logs, or of backoffs
     bool in_backoff;
     int64_t lease_ms; // of the latest attempt: how long it may run unheard of (on_node_lost.after)
@@ -149,6 +150,8 @@ struct job {
     bool held;       // its waiting tasks get no place until it is released
     int n_held;      // tasks that hold a node
     bool plan_stale; // to be queued anew
+    bool preempting; // being stopped for another job; waits again when nothing of it is left
+    struct job *preempt_prev, *preempt_next; // in the scheduler's list, while it is preemptible
     struct job *stale_prev, *stale_next;
     bool dirty, deleted;
     struct job *dirty_next;

@@ -230,7 +230,8 @@ static void again(struct cluster *c, struct node *n, struct task *t,
                   const struct restart_decision *d)
 {
     leave_entry(c, n, t);
-    if (t->status.cause != CAUSE_EXIT || t->status.exit_code != 0)
+    if (t->status.cause != CAUSE_MOVED &&
+        (t->status.cause != CAUSE_EXIT || t->status.exit_code != 0))
         job_avoid(t->job, n->name);
     char reason[REASON_BYTES + 32];
     (void)snprintf(reason, sizeof(reason), "attempt %d: %s", t->attempt, d->reason);
@@ -385,6 +386,14 @@ void task_lost(struct cluster *c, struct node *n, struct task *t, const char *re
     ended(c, n, t);
 }
 
+static void tell_to_stop(struct cluster *c, struct task *t, const char *reason)
+{
+    t->stop_by_ms = clock_real_ms() + task_component(t)->grace_ms;
+    if (t->entry)
+        assignment_stop(c, t->node, t->entry);
+    task_set_state(c, t, TASK_STOPPING, reason);
+}
+
 void task_stop(struct cluster *c, struct task *t, const char *reason)
 {
     if (over(t->state) || t->logs_late)
@@ -394,9 +403,7 @@ void task_stop(struct cluster *c, struct task *t, const char *reason)
         task_set_state(c, t, TASK_STOPPED, reason);
         return;
     }
-    if (t->entry)
-        assignment_stop(c, t->node, t->entry);
-    task_set_state(c, t, TASK_STOPPING, reason);
+    tell_to_stop(c, t, reason);
 }
 
 void task_move(struct cluster *c, struct task *t, const char *reason)
@@ -404,7 +411,5 @@ void task_move(struct cluster *c, struct task *t, const char *reason)
     if (over(t->state) || t->logs_late || t->state == TASK_PENDING || t->state == TASK_STOPPING)
         return;
     t->moving = true;
-    if (t->entry)
-        assignment_stop(c, t->node, t->entry);
-    task_set_state(c, t, TASK_STOPPING, reason);
+    tell_to_stop(c, t, reason);
 }

@@ -17,6 +17,12 @@
 // the head has been the head for `hold_after_ms`; from then on nothing after it in order starts on
 // a node that could serve it. The reservation stays until the head starts, leaves the queue, or a
 // job of a higher priority becomes the head; a change of shares does not move it.
+//
+// Preemption: for the head, running jobs of a lower priority that allow it are stopped, as whole
+// jobs, if that makes room for it, and sooner than it comes by itself. Taken are the lowest
+// priority first, in it what started last; then, from the other end, all are spared without which
+// the head fits as well, so that no smaller part of what is stopped would do. What they free is
+// reserved for the head as said above.
 #pragma once
 
 #include "master/scheduler/plan.h"
@@ -128,6 +134,17 @@ struct plan_running {
 };
 #define PLAN_NEVER INT64_MAX
 
+// A running job that may be stopped for one of a higher priority.
+struct plan_victim {
+    const char *id;
+    int priority;
+    int64_t since_ms; // when it started last
+    int64_t grace_ms; // it ends within that when it is told to
+    const struct plan_running *tasks;
+    size_t n_tasks;
+    void *job; // the caller's
+};
+
 // The head and its reservation; id NULL = none.
 struct plan_head {
     const char *id;
@@ -155,6 +172,12 @@ struct plan_queue_run {
     // list stays the caller's, until this is asked again. -ENOMEM. NULL = nowhere.
     int (*peers)(const struct plan_entry *e, const struct plan_peer **ret, size_t *ret_n,
                  void *userdata);
+    // Jobs below this priority that may be stopped; the list stays the caller's, its order may
+    // change. None while some are being stopped already. -ENOMEM. NULL = there are never any.
+    int (*victims)(int priority, struct plan_victim **ret, size_t *ret_n, void *userdata);
+    // The victim is to be stopped, to make room for the job; from now on `running` tells when it
+    // will have ended.
+    void (*preempt)(const struct plan_entry *e, const struct plan_victim *v, void *userdata);
     // The job has its place and left the queue. Tasks in the shape's order; valid in the call only.
     // Holds what it takes (plan_queue_hold) before it returns.
     void (*placed)(struct plan_entry *e, const struct plan_task *tasks, size_t n, void *userdata);

@@ -129,6 +129,10 @@ int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct pla
 // Whether jobs of this shape, but for the head, must keep off closed nodes.
 bool reserve_binds(const struct plan_queue *q, const struct plan_shape *shape);
 void reserve_left(struct plan_queue *q, const struct plan_entry *e);
+// queue_preempt.c
+// Stops work for the head of the lane, if that makes room for it. 1 = it did, 0, -ENOMEM.
+int preempt_for(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                struct plan_lane *lane) WARN_UNUSED;
 // queue_run.c
 // Finds out which nodes the conditions of its tasks leave, in this index. -ENOMEM.
 int lane_nodes(struct plan_index *x, struct plan_lane *lane) WARN_UNUSED;

@@ -79,21 +79,6 @@ static int ends_of(const struct plan_queue_run *run, struct ends *ret)
     return 0;
 }
 
-static void give_back(struct plan_node *n, const struct plan_running *t)
-{
-    n->free.cpu_milli += t->granted.cpu_milli;
-    n->free.memory += t->granted.memory;
-    n->free.gpu += t->granted.gpu;
-    n->gpus_free |= t->gpus;
-    n->tasks--;
-    n->exclusive -= t->exclusive;
-    for (int i = 0; i < t->n_ports && n->ports.taken; i++) {
-        unsigned at = (unsigned)t->ports[i] - n->ports.first;
-        if (t->ports[i] >= n->ports.first && at < n->ports.count)
-            n->ports.taken[at / 64] &= ~(UINT64_C(1) << (at % 64));
-    }
-}
-
 // Whether the job fits once the first `ended` have ended; then on which nodes (t->job).
 static int fits_after(struct trial *t, const struct plan_index *x, const struct plan_job *job,
                       const struct ends *ends, size_t ended)
@@ -102,10 +87,8 @@ static int fits_after(struct trial *t, const struct plan_index *x, const struct 
     int r = trial_copy(t, x->nodes, x->n, job);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < ended; i++) {
-        give_back(&t->nodes[ends->list[i]->node], ends->list[i]);
-        (void)plan_index_touch(t->index, ends->list[i]->node);
-    }
+    for (size_t i = 0; i < ended; i++)
+        trial_give(t, ends->list[i]);
     r = plan_try(t->index, &refusals, &t->job);
     return r < 0 ? r : t->job.placed;
 }
@@ -238,6 +221,19 @@ static int find_place(struct plan_queue *q, struct plan_index *x, const struct p
     return r;
 }
 
+// What ends now for its sake tells where and when it starts.
+static int make_room(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                     struct plan_lane *lane, struct found *found)
+{
+    bool more = found->more;
+    int r = preempt_for(q, x, run, lane);
+    if (r <= 0)
+        return r;
+    r = find_place(q, x, run, lane, found);
+    found->more |= more;
+    return r;
+}
+
 // --- the head ---
 
 static void become_head(struct plan_queue *q, struct plan_lane *lane)
@@ -273,6 +269,8 @@ int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct pla
         return 0;
     become_head(q, lane);
     int r = find_place(q, x, run, lane, &found);
+    if (r == 0 && found.possible)
+        r = make_room(q, x, run, lane, &found);
     if (r < 0)
         return r;
     if (!found.possible) {
@@ -321,7 +319,8 @@ int reserve_begin(struct plan_queue *q, struct plan_index *x, const struct plan_
         reserve_check(q, x);
         return 0;
     }
+    ret = make_room(q, x, run, r->entry->lane, &found);
     if (found.more)
         plan_queue_grew(q);
-    return 0;
+    return ret;
 }

@@ -42,6 +42,8 @@ void scheduler_free(struct scheduler *s)
     plan_queue_free(s->queue);
     free(s->running);
     free(s->peers);
+    free(s->victims);
+    free(s->victim_tasks);
     free(s);
 }
 
@@ -86,8 +88,10 @@ void scheduler_task_held(struct cluster *c, struct task *t, int sign)
     if (plan_queue_hold(c->scheduler->queue, j->user, &t->granted, sign, is - was,
                         c->commit ? clock_real_ms() : 0) < 0)
         log_error("scheduler", "out of memory: what %s holds is counted wrongly", j->user);
-    if (is != was)
-        scheduler_job_stale(c, j);
+    if (is == was)
+        return;
+    scheduler_preempt_held(c, j);
+    scheduler_job_stale(c, j);
 }
 
 // --- what waits ---
@@ -245,6 +249,7 @@ static void placed(struct plan_entry *e, const struct plan_task *tasks, size_t n
         if (probe)
             kept_close(k, node);
     }
+    scheduler_preempt_over(c, j);
     job_refresh(c, j);
     next_element(c, j);
 }
@@ -261,6 +266,8 @@ bool scheduler_run(struct cluster *c)
                            &(struct plan_queue_run){.more = more,
                                                     .running = scheduler_running,
                                                     .peers = peers,
+                                                    .victims = scheduler_victims,
+                                                    .preempt = scheduler_preempt,
                                                     .placed = placed,
                                                     .userdata = &turn,
                                                     .now_ms = clock_real_ms()});

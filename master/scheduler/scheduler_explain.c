@@ -70,7 +70,7 @@ static void say(struct plan_explanation *x, enum plan_wait why, const struct pla
                        head->strict ? " and has waited long" : "; a shorter `timeout` may help");
 }
 
-static json_t *head_json(const struct plan_head *head)
+static json_t *head_json(const struct scheduler *s, const struct plan_head *head)
 {
     if (!head->id)
         return json_null();
@@ -79,6 +79,11 @@ static json_t *head_json(const struct plan_head *head)
     json_put_time(j, "since", head->since_ms);
     json_put_time(j, "starts_by", head->start_ms == PLAN_NEVER ? 0 : head->start_ms);
     json_put_bool(j, "strict", head->strict);
+    json_t *stopping = json_array();
+    for (const struct job *x = s->preempting ? s->preemptible : NULL; x; x = x->preempt_next)
+        if (x->preempting)
+            (void)json_array_append_new(stopping, json_string(x->id));
+    json_put(j, "preempting", stopping);
     return j;
 }
 
@@ -100,9 +105,15 @@ int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanatio
     struct plan_head head = plan_queue_head(c->scheduler->queue);
     enum plan_wait why = plan_queue_wait(&j->entry);
     say(ret, why, &head);
+    if (head.id && strcmp(head.id, j->id) == 0 && c->scheduler->preempting > 0)
+        (void)snprintf(ret->summary, sizeof(ret->summary),
+                       "%d job%s of lower priority %s being stopped for it; it starts when they "
+                       "have ended",
+                       c->scheduler->preempting, c->scheduler->preempting == 1 ? "" : "s",
+                       c->scheduler->preempting == 1 ? "is" : "are");
     json_t *more = json_object();
     json_put_str(more, "why", why_texts[why]);
-    json_put(more, "reservation", head_json(&head));
+    json_put(more, "reservation", head_json(c->scheduler, &head));
     *ret_more = more;
     return 0;
 }

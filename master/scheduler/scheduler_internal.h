@@ -13,7 +13,11 @@ struct scheduler {
     size_t running_capacity;
     struct plan_peer *peers; // scratch
     size_t peers_capacity;
-    struct job *announced; // jobs that keep off others (scheduler_rules.h)
+    struct job *announced;             // jobs that keep off others (scheduler_rules.h)
+    struct job *preemptible;           // that hold a node
+    int preempting;                    // of them: being stopped for others
+    struct plan_victim *victims;       // scratch
+    struct plan_running *victim_tasks; // scratch
 };
 
 struct turn {
@@ -30,5 +34,15 @@ int scheduler_shape(const struct cluster *c, const struct job *j, struct plan_sh
                     struct plan_demand **ret_demands) WARN_UNUSED;
 // The longest that a task of the component runs, with its grace; 0 = not known.
 int64_t scheduler_bound(const struct cluster *c, const struct job_component *k);
+struct plan_running scheduler_running_task(const struct cluster *c, const struct task *t,
+                                           int64_t now_ms);
+// scheduler_preempt.c: plan_queue_run.victims and .preempt; userdata = struct turn.
+int scheduler_victims(int priority, struct plan_victim **ret, size_t *ret_n,
+                      void *userdata) WARN_UNUSED;
+void scheduler_preempt(const struct plan_entry *e, const struct plan_victim *v, void *userdata);
+// The job holds something now, or nothing any more.
+void scheduler_preempt_held(struct cluster *c, struct job *j);
+// It has a place again.
+void scheduler_preempt_over(struct cluster *c, struct job *j);
 // plan_queue_run.running; userdata = struct turn.
 int scheduler_running(const struct plan_running **ret, size_t *ret_n, void *userdata) WARN_UNUSED;

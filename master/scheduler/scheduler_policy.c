@@ -15,6 +15,8 @@
 
 // --- when running work ends ---
 
+#define STOPPING_MS INT64_C(1000) // what was told to stop, and should have
+
 int64_t scheduler_bound(const struct cluster *c, const struct job_component *k)
 {
     int64_t limit = k->timeout_ms > 0 ? k->timeout_ms : c->options.scheduling.assume_timeout_ms;
@@ -25,12 +27,25 @@ static int64_t end_of(const struct cluster *c, const struct task *t, int64_t now
 {
     int64_t bound = scheduler_bound(c, task_component(t));
     int64_t start = t->status.started_ms > 0 ? t->status.started_ms : t->assigned_ms;
+    if (t->state == TASK_STOPPING) // any moment now
+        return t->stop_by_ms > now_ms ? t->stop_by_ms : now_ms + STOPPING_MS;
     // One that should be over and is not says nothing about when it will be.
     return bound > 0 && start + bound > now_ms ? start + bound : PLAN_NEVER;
 }
 
-static int add_running(struct cluster *c, size_t *n, const struct node *node, const struct task *t,
-                       int64_t now_ms)
+struct plan_running scheduler_running_task(const struct cluster *c, const struct task *t,
+                                           int64_t now_ms)
+{
+    return (struct plan_running){.node = t->node->plan_slot,
+                                 .granted = t->granted,
+                                 .gpus = t->gpus,
+                                 .ports = t->ports,
+                                 .n_ports = t->n_ports,
+                                 .end_ms = end_of(c, t, now_ms),
+                                 .exclusive = task_exclusive(t)};
+}
+
+static int add_running(struct cluster *c, size_t *n, const struct task *t, int64_t now_ms)
 {
     struct scheduler *s = c->scheduler;
     if (*n == s->running_capacity) {
@@ -41,13 +56,7 @@ static int add_running(struct cluster *c, size_t *n, const struct node *node, co
         s->running = list;
         s->running_capacity = capacity;
     }
-    s->running[(*n)++] = (struct plan_running){.node = node->plan_slot,
-                                               .granted = t->granted,
-                                               .gpus = t->gpus,
-                                               .ports = t->ports,
-                                               .n_ports = t->n_ports,
-                                               .end_ms = end_of(c, t, now_ms),
-                                               .exclusive = task_exclusive(t)};
+    s->running[(*n)++] = scheduler_running_task(c, t, now_ms);
     return 0;
 }
 
@@ -60,7 +69,7 @@ int scheduler_running(const struct plan_running **ret, size_t *ret_n, void *user
     for (const struct node *x = c->nodes; x && r == 0; x = x->hh.next)
         for (const struct assignment *a = x->assignments; a && r == 0; a = a->hh.next)
             if (a->task && a->task->holds_node && a->task->node == x)
-                r = add_running(c, &n, x, a->task, now_ms);
+                r = add_running(c, &n, a->task, now_ms);
     *ret = c->scheduler->running;
     *ret_n = n;
     return r;

@@ -47,3 +47,37 @@ int trial_copy(struct trial *t, const struct plan_node *nodes, size_t n, const s
     t->index = index;
     return r;
 }
+
+void trial_give(struct trial *t, const struct plan_running *r)
+{
+    struct plan_node *n = &t->nodes[r->node];
+    n->free.cpu_milli += r->granted.cpu_milli;
+    n->free.memory += r->granted.memory;
+    n->free.gpu += r->granted.gpu;
+    n->gpus_free |= r->gpus;
+    n->tasks--;
+    n->exclusive -= r->exclusive;
+    for (int i = 0; i < r->n_ports && n->ports.taken; i++) {
+        unsigned at = (unsigned)r->ports[i] - n->ports.first;
+        if (r->ports[i] >= n->ports.first && at < n->ports.count)
+            n->ports.taken[at / 64] &= ~(UINT64_C(1) << (at % 64));
+    }
+    (void)plan_index_touch(t->index, r->node);
+}
+
+void trial_take(struct trial *t, const struct plan_running *r)
+{
+    struct plan_node *n = &t->nodes[r->node];
+    n->free.cpu_milli -= r->granted.cpu_milli;
+    n->free.memory -= r->granted.memory;
+    n->free.gpu -= r->granted.gpu;
+    n->gpus_free &= ~r->gpus;
+    n->tasks++;
+    n->exclusive += r->exclusive;
+    for (int i = 0; i < r->n_ports && n->ports.taken; i++) {
+        unsigned at = (unsigned)r->ports[i] - n->ports.first;
+        if (r->ports[i] >= n->ports.first && at < n->ports.count)
+            n->ports.taken[at / 64] |= UINT64_C(1) << (at % 64);
+    }
+    (void)plan_index_touch(t->index, r->node);
+}

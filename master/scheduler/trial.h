@@ -3,6 +3,7 @@
 #pragma once
 
 #include "master/scheduler/plan_internal.h"
+#include "master/scheduler/queue.h"
 
 struct trial {
     struct plan_node *nodes;
@@ -16,3 +17,6 @@ struct trial {
 int trial_copy(struct trial *t, const struct plan_node *nodes, size_t n,
                const struct plan_job *job) WARN_UNUSED;
 void trial_free(struct trial *t);
+// As if the work had ended; and as if it had not.
+void trial_give(struct trial *t, const struct plan_running *r);
+void trial_take(struct trial *t, const struct plan_running *r);

@@ -90,3 +90,32 @@ def test_array_goes_on_after_a_restart(cluster):
     call(cluster, "POST", f"/v1/jobs/{j}_98:release")
     done = cluster.wait(j)
     assert done["state"] == "stopped" and done["array"]["succeeded"] == 2, done
+
+
+def test_preemption(cluster):
+    """The running job of lower priority is stopped with its grace, waits, and starts again; its attempt does not count."""
+    low = cluster.submit(job("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 1000 & wait; done", name="p-low", num=3, priority=10,
+                             preemptible=True, resources={"cpu": 8}, restart={"policy": "on-failure", "max_attempts": 1}))
+    cluster.wait_task(low, "running", count=3)
+    equal = cluster.submit(job("true", name="p-equal", priority=10, resources={"cpu": 8}))
+    assert call(cluster, "GET", f"/v1/jobs/{low}")["reason"] is None
+    after = cluster.last_event()
+    high = cluster.submit(job("sleep 1000", name="p-high", priority=20, resources={"cpu": 8}))
+    ev = cluster.wait_event("job.preempted", after=after, job=low)
+    assert f"stopped for job p-high ({high}), priority 20" in ev["reason"], ev
+    cluster.wait_task(high, "running")
+    x = call(cluster, "GET", f"/v1/jobs/{low}/explain")
+    assert x["state"] == "running" and x["why"] in ("capacity", "reserved", "next"), x
+    assert "stopped for job p-high" in call(cluster, "GET", f"/v1/jobs/{low}")["reason"]
+    assert cluster.wait(equal)["state"] == "succeeded"  # where low cannot be yet
+    call(cluster, "POST", f"/v1/jobs/{high}:stop")
+    again = cluster.last_event()
+    shown = call(cluster, "GET", f"/v1/jobs/{low}")
+    while any(t["attempt"] < 2 or t["state"] != "running" for t in shown["tasks"]):
+        cluster.wait_event("task.running", after=again, job=low)
+        again += 1
+        shown = call(cluster, "GET", f"/v1/jobs/{low}")
+    assert shown["reason"] is None, shown
+    assert b"saved" in cluster.api("GET", f"/v1/jobs/{low}/logs?component=main&index=0&attempt=1").body
+    call(cluster, "POST", f"/v1/jobs/{low}:stop")
+    cluster.wait(low)

@@ -85,6 +85,10 @@ START_TEST(array)
         s = good("array: 7");
         ck_assert_int_eq(s->array.count, 1);
         job_spec_free(s);
+        s = good("preemptible: true");
+        ck_assert(s->preemptible);
+        job_spec_free(s);
+        bad("preemptible: maybe", "preemptible", "true or false");
         bad("array: {n: 3}", "array", "expected indices");
         bad("array:", "array", "expected indices");
         bad("array: true", "array", "expected indices");

@@ -9,6 +9,8 @@
 //                               ^same, ^few = on one node, on few; ^alone = no other job there;
 //                               ^0+1 = its first tasks (word) need one of the second beside them,
 //                               ^0-1 = none; ^0+b, ^0-b = of job b
+//                               p = may be stopped for others: then "j1^j2" is told, and "-j1"
+//                               ends it and queues it again
 //   label n1 zone a;  cards n1 A100 40 T4 16   before anything runs
 //   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
 //   weight ann 2;  team ann red;  quota ann gpu 2;  x n1  no work for n1;  o n1  again
@@ -34,7 +36,7 @@ struct scene_job {
     struct plan_entry entry;
     struct plan_task got[SCENE_TASKS];
     int64_t started_ms;
-    bool runs;
+    bool runs, preemptible, stopping;
 };
 
 struct scene {
@@ -59,6 +61,7 @@ struct scene {
 
 #define SCENE_HALF_LIFE INT64_C(3600000)
 #define SCENE_HOLD_AFTER INT64_C(600000)
+#define SCENE_GRACE INT64_C(10000)
 
 static void scene_say(struct scene *s, const char *text)
 {
@@ -107,15 +110,15 @@ static int scene_running(const struct plan_running **ret, size_t *ret_n, void *u
     for (size_t k = 0; k < s->n_jobs; k++) {
         const struct scene_job *j = &s->jobs[k];
         int64_t end = j->started_ms + j->shape.bound_ms;
+        bool known = j->shape.bound_ms && end > s->now_ms;
+        if (j->stopping) {
+            end = s->now_ms + SCENE_GRACE;
+            known = true;
+        }
         for (size_t i = 0; j->runs && i < j->shape.n_demands; i++)
-            list[n++] =
-                (struct plan_running){(size_t)j->got[i].node,
-                                      j->got[i].granted,
-                                      j->got[i].gpus,
-                                      j->got[i].port,
-                                      j->got[i].demand.ports,
-                                      j->shape.bound_ms && end > s->now_ms ? end : PLAN_NEVER,
-                                      j->alone};
+            list[n++] = (struct plan_running){
+                (size_t)j->got[i].node, j->got[i].granted,        j->got[i].gpus, j->got[i].port,
+                j->got[i].demand.ports, known ? end : PLAN_NEVER, j->alone};
     }
     *ret = list;
     *ret_n = n;
@@ -139,6 +142,41 @@ static int scene_peers(const struct plan_entry *e, const struct plan_peer **ret,
     return 0;
 }
 
+static int scene_victims(int priority, struct plan_victim **ret, size_t *ret_n, void *userdata)
+{
+    static struct plan_victim list[SCENE_JOBS];
+    static struct plan_running tasks[SCENE_JOBS * SCENE_TASKS];
+    struct scene *s = userdata;
+    size_t n = 0, at = 0;
+    bool some = false;
+    for (size_t k = 0; k < s->n_jobs; k++)
+        some |= s->jobs[k].stopping;
+    for (size_t k = 0; k < s->n_jobs && !some; k++) {
+        struct scene_job *j = &s->jobs[k];
+        if (!j->runs || !j->preemptible || j->shape.priority >= priority)
+            continue;
+        list[n++] = (struct plan_victim){
+            j->id, j->shape.priority, j->started_ms, SCENE_GRACE, &tasks[at], j->shape.n_demands,
+            j};
+        for (size_t i = 0; i < j->shape.n_demands; i++)
+            tasks[at++] = (struct plan_running){
+                (size_t)j->got[i].node, j->got[i].granted, j->got[i].gpus, j->got[i].port,
+                j->got[i].demand.ports, PLAN_NEVER,        j->alone};
+    }
+    *ret = list;
+    *ret_n = n;
+    return 0;
+}
+
+static void scene_preempt(const struct plan_entry *e, const struct plan_victim *v, void *userdata)
+{
+    char text[32];
+    struct scene_job *j = v->job;
+    (void)snprintf(text, sizeof(text), "%s^%s", j->id, e->id);
+    j->stopping = true;
+    scene_say(userdata, text);
+}
+
 static void scene_run(struct scene *s)
 {
     size_t before = s->len;
@@ -146,6 +184,8 @@ static void scene_run(struct scene *s)
                                     &(struct plan_queue_run){.more = scene_more,
                                                              .running = scene_running,
                                                              .peers = scene_peers,
+                                                             .victims = scene_victims,
+                                                             .preempt = scene_preempt,
                                                              .placed = scene_placed,
                                                              .userdata = s,
                                                              .now_ms = s->now_ms}),
@@ -178,6 +218,9 @@ static void scene_end(struct scene *s, struct scene_job *j)
     }
     scene_hold(s, j, -1);
     plan_queue_grew(s->queue);
+    if (j->stopping)
+        ck_assert_int_eq(plan_queue_add(s->queue, &j->entry, &j->shape), 0);
+    j->stopping = false;
 }
 
 static const char *scene_keep(struct scene *s, const char *text)
@@ -310,6 +353,8 @@ static void scene_submit(struct scene *s, char *id, char **words, int n)
             scene_card(j, words[i] + 1);
         else if (words[i][0] == 't')
             j->shape.bound_ms = INT64_C(1000) * atoi(words[i] + 1);
+        else if (words[i][0] == 'p')
+            j->preemptible = true;
         else if (words[i][0] == 's')
             j->shape.alloc = ALLOC_SPREAD;
         else if (words[i][0] == 'b')

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running jobs that may be stopped for others, and stopping them: all of a job's tasks at once, by
+// their own signal and grace; it waits again when the last of them is gone. Such an attempt does
+// not count against max_attempts.
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "master/cluster/cluster_internal.h"
+#include "master/scheduler/scheduler.h"
+#include "master/scheduler/scheduler_internal.h"
+
+#include <stdlib.h>
+#include <utlist.h>
+
+void scheduler_preempt_held(struct cluster *c, struct job *j)
+{
+    struct scheduler *s = c->scheduler;
+    if (!j->spec->preemptible)
+        return;
+    if (j->n_held > 0) {
+        DL_APPEND2(s->preemptible, j, preempt_prev, preempt_next);
+        return;
+    }
+    DL_DELETE2(s->preemptible, j, preempt_prev, preempt_next);
+    s->preempting -= j->preempting;
+    j->preempting = false;
+}
+
+// What it holds is free soon after it was told to stop: all its nodes can be asked.
+static bool willing(const struct job *j, int priority)
+{
+    if (j->spec->priority >= priority || j->state == JOB_STOPPING || j->preempting)
+        return false;
+    for (int i = 0; i < j->n_tasks; i++)
+        if (j->tasks[i].holds_node && (!j->tasks[i].node || j->tasks[i].node->state != NODE_READY))
+            return false;
+    return true;
+}
+
+static int reserve(struct scheduler *s, size_t jobs, size_t tasks)
+{
+    struct plan_victim *v = realloc(s->victims, (jobs + 1) * sizeof(*v));
+    if (v)
+        s->victims = v;
+    struct plan_running *t = realloc(s->victim_tasks, (tasks + 1) * sizeof(*t));
+    if (t)
+        s->victim_tasks = t;
+    return v && t ? 0 : -ENOMEM;
+}
+
+static void fill(struct cluster *c, struct job *j, struct plan_victim *v, struct plan_running *to)
+{
+    int64_t now_ms = clock_real_ms();
+    *v = (struct plan_victim){.id = j->id, .priority = j->spec->priority, .tasks = to, .job = j};
+    for (int i = 0; i < j->n_tasks; i++) {
+        const struct task *t = &j->tasks[i];
+        if (!t->holds_node)
+            continue;
+        to[v->n_tasks++] = scheduler_running_task(c, t, now_ms);
+        v->since_ms = t->assigned_ms > v->since_ms ? t->assigned_ms : v->since_ms;
+        int64_t grace = task_component(t)->grace_ms;
+        v->grace_ms = grace > v->grace_ms ? grace : v->grace_ms;
+    }
+}
+
+int scheduler_victims(int priority, struct plan_victim **ret, size_t *ret_n, void *userdata)
+{
+    struct cluster *c = ((const struct turn *)userdata)->c;
+    struct scheduler *s = c->scheduler;
+    size_t jobs = 0, tasks = 0;
+    *ret_n = 0;
+    for (const struct job *j = s->preempting ? NULL : s->preemptible; j; j = j->preempt_next)
+        if (willing(j, priority)) {
+            jobs++;
+            tasks += (size_t)j->n_held;
+        }
+    if (jobs == 0)
+        return 0;
+    if (reserve(s, jobs, tasks) < 0)
+        return -ENOMEM;
+    tasks = 0;
+    for (struct job *j = s->preemptible; j; j = j->preempt_next)
+        if (willing(j, priority)) {
+            fill(c, j, &s->victims[*ret_n], &s->victim_tasks[tasks]);
+            tasks += s->victims[(*ret_n)++].n_tasks;
+        }
+    *ret = s->victims;
+    return 0;
+}
+
+void scheduler_preempt(const struct plan_entry *e, const struct plan_victim *v, void *userdata)
+{
+    struct cluster *c = ((const struct turn *)userdata)->c;
+    const struct job *by = container_of(e, struct job, entry);
+    struct job *j = v->job;
+    j->preempting = true;
+    c->scheduler->preempting++;
+    (void)snprintf(j->reason, sizeof(j->reason),
+                   "stopped for job %s (%s), priority %d: starts again when there is room",
+                   by->name, by->id, by->spec->priority);
+    job_dirty(c, j);
+    event_emit(c, &(struct event_fields){
+                      .type = "job.preempted", .object = "job", .job = j, .reason = j->reason});
+    for (int i = 0; i < j->n_tasks; i++)
+        if (j->tasks[i].holds_node)
+            task_move(c, &j->tasks[i], j->reason);
+}
+
+void scheduler_preempt_over(struct cluster *c, struct job *j)
+{
+    if (!j->spec->preemptible || !j->reason[0])
+        return;
+    j->reason[0] = '\0';
+    job_dirty(c, j);
+}
