@@ -155,14 +155,23 @@ bool cgroup_frozen(const struct init_args *a)
     return false;
 }
 
-bool cgroup_command_had_oom(const struct init_args *a)
+static bool counts_kills(int fd)
 {
     char text[1024];
-    int fd = a->n_cgroups ? open_in(a->cgroups[0], "memory.events", O_RDONLY) : -1;
     ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
     if (fd >= 0)
         (void)close(fd);
     text[n > 0 ? n : 0] = '\0';
     const char *at = strstr(text, "oom_kill ");
     return at && at[9] != '0';
+}
+
+// As pid 1 of a container what stands at the root is our own (cgroup namespace, or v1 as engines
+// mount it); the engine's own word comes late, and under load not at all.
+bool cgroup_command_had_oom(const struct init_args *a)
+{
+    if (a->n_cgroups)
+        return counts_kills(open_in(a->cgroups[0], "memory.events", O_RDONLY));
+    return getpid() == 1 && (counts_kills(open_in(ROOT, "memory.events", O_RDONLY)) ||
+                             counts_kills(open_in(ROOT, "memory/memory.oom_control", O_RDONLY)));
 }

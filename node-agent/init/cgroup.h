@@ -15,7 +15,7 @@ void cgroup_own(struct init_args *a);
 int cgroup_open(struct init_args *a);
 // Puts the calling process into all of them. 0, or -1 with errno.
 int cgroup_enter(const struct init_args *a);
-// Whether the kernel killed a process of the command's for memory, as v2 counts it.
+// Whether the kernel killed a process of the command's for memory: v2, or pid 1 of a container.
 bool cgroup_command_had_oom(const struct init_args *a);
 // SIGKILL to all in the first of them: cgroup.kill where there is one, else each process.
 void cgroup_kill(const struct init_args *a);

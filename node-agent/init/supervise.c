@@ -330,7 +330,7 @@ static int finish(struct supervisor *s)
         info.cause = "start_failed";
     else if (s->unfrozen)
         info.cause = "fenced";
-    else if (info.signal == SIGKILL && cgroup_command_had_oom(s->args))
+    else if (info.code == 128 + SIGKILL && cgroup_command_had_oom(s->args))
         info.cause = "oom";
     drain(&s->fds[FD_OUT], &s->out);
     drain(&s->fds[FD_ERR], &s->err);
