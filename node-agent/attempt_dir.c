@@ -275,6 +275,7 @@ int attempt_exit_read(const struct attempt_dirs *d, const char *id, struct exit_
         return err_set(e, -EPROTO, "exit record of attempt %s is damaged", id);
     const char *text = line + at + (line[at] == ' ');
     (void)snprintf(rec.text, sizeof(rec.text), "%.*s", (int)strcspn(text, "\n"), text);
+    rec.logs_lost = strstr(text, "\nlogs lost\n") != NULL;
     *ret = rec;
     return 0;
 }

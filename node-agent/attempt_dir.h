@@ -37,6 +37,7 @@ struct exit_record {
     enum attempt_cause cause;     // EXIT, STOPPED, TIMEOUT or START_FAILED
     int64_t started_ms, ended_ms; // real time
     char text[200];
+    bool logs_lost; // bytes of its streams found no room on the disk
 };
 // -ENOENT: not there (yet); -EPROTO: damaged.
 int attempt_exit_read(const struct attempt_dirs *d, const char *id, struct exit_record *ret,

@@ -394,7 +394,10 @@ void log_ship_end(struct log_ship *ship, const char *attempt_id)
 
     if (!s || s->ended)
         return;
+    struct exit_record record;
     s->ended = true;
+    if (attempt_exit_read(&ship->options.dirs, s->id, &record, NULL) == 0 && record.logs_lost)
+        s->gave_up = true;
     s->due_ms = clock_mono_ms() + ship->options.bound_ms;
     for (int i = 0; i < LOG_STREAMS; i++)
         queue_stream(&s->streams[i]);

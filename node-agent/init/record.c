@@ -110,6 +110,8 @@ int record_exit(struct record *r, const struct exit_info *info)
         if (text[i] == '\n' || text[i] == '\r')
             text[i] = ' ';
     text[n++] = '\n';
+    if (info->logs_lost) // a line of its own, which older agents don't read
+        n += snprintf(text + n, sizeof(text) - (size_t)n, "%s\n", RECORD_LOGS_LOST);
     int err = fill(r->exit_fd, text, n);
     if (err < 0)
         return err;

@@ -14,12 +14,15 @@ struct record {
     int exit_fd;
 };
 
+#define RECORD_LOGS_LOST "logs lost" // second line of the exit record
+
 struct exit_info {
     int code;
     int signal;
     const char *cause; // "exit", "stopped", "timeout", "start_failed", "unhealthy"...
     int64_t start_ms, end_ms;
     const char *text; // one line
+    bool logs_lost;   // some bytes of stdout or stderr found no room
 };
 
 // Opens the folder, takes the lock (waits for it) and reserves room for both records. `lock_fd` >=

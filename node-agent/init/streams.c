@@ -108,6 +108,7 @@ static void put(struct stream *s, const char *data, size_t len)
     if (len > 0) {
         close_segment(s);
         s->offset += len;
+        s->lost = true;
     }
 }
 
@@ -168,6 +169,7 @@ void stream_write(struct stream *s, const char *data, size_t len, int64_t now_ms
         bool rotate;
         if (s->fd < 0 && open_segment(s) < 0) {
             s->offset += len;
+            s->lost = true;
             return;
         }
         size_t n = plan(s, data, len, &rotate);

@@ -31,11 +31,12 @@ struct stream {
     struct stream_segment
         segments[STREAM_SEGMENTS_MAX]; // oldest first; the last one is open when fd >= 0
     size_t n_segments;
+    bool lost; // bytes that the disk refused
 };
 
 void stream_init(struct stream *s, int dir_fd, const char *name, int64_t limit, int echo_fd,
                  int64_t echo);
 // Never fails: bytes that the disk refuses are counted and skipped, which shows as a jump of the
-// offset.
+// offset, and in `lost`.
 void stream_write(struct stream *s, const char *data, size_t len, int64_t now_ms);
 void stream_close(struct stream *s);

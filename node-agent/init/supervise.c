@@ -334,6 +334,7 @@ static int finish(struct supervisor *s)
         info.cause = "oom";
     drain(&s->fds[FD_OUT], &s->out);
     drain(&s->fds[FD_ERR], &s->err);
+    info.logs_lost = s->out.lost || s->err.lost;
     (void)record_exit(s->rec, &info);
     return info.code;
 }

@@ -22,6 +22,7 @@ from container_engine import Engine  # noqa: E402
 from meadow_cluster import BIN, Cluster, job  # noqa: E402
 
 import front  # noqa: E402
+import recovery  # noqa: E402
 import scale  # noqa: E402
 
 
@@ -275,6 +276,7 @@ def without_limits(c):
     config = c.dir / "bench.yml"
     config.write_text((c.dir / "master.yml").read_text() + "sealed_rate: 1000000\nlimits: {address_rate: 0, identity_rate: 0}\n")
     c.kill("master")
+    (c.dir / "n").unlink(missing_ok=True)
     ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     ready.bind(str(c.dir / "n"))
     ready.settimeout(30)
@@ -337,8 +339,12 @@ def bench_scale():
     scale.run(show)
 
 
+def bench_recovery():
+    recovery.recovery(running, without_limits, show)
+
+
 BENCHES = {"connections": bench_connections, "floods": bench_floods, "submissions": bench_submissions, "start": bench_start, "docker": bench_docker, "tasks": bench_tasks, "events": bench_events, "sealed": bench_sealed, "idle": bench_idle}
-ASKED = {"scale": bench_scale}  # minutes, and most of the machine: only by name
+ASKED = {"scale": bench_scale, "recovery": bench_recovery}  # minutes, and most of the machine: only by name
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

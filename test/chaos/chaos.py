@@ -126,7 +126,7 @@ def run(hosts, o, started):
     if bad and o.fence == "on":
         print(hosts.logs())
         if o.keep:
-            shutil.copytree(hosts.dir, o.keep, ignore=lambda d, names: [n for n in names if (Path(d) / n).is_socket()], dirs_exist_ok=True)
+            shutil.copytree(hosts.dir, o.keep, ignore=lambda d, names: [n for n in names if n == "e" or (Path(d) / n).is_socket()], dirs_exist_ok=True)
     print(f"faults {faults.n}, acknowledged {len(submitter.acknowledged)}, lost {len(history.lost)}, doubled {len(history.doubled)}, "
           f"stuck {len(history.stuck)}", flush=True)
     return 1 if bad else 0

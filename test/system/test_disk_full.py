@@ -20,6 +20,9 @@ SHOWN_S = 5
 LINES = 'i=0; while [ ! -e "$MEADOW_DATA/done" ]; do i=$((i+1)); echo "line $i"; echo $i >> "$MEADOW_DATA/at"; sleep 0.05; done; echo "last $i"; exit 3'
 
 
+CHATTY = 'while [ ! -e "$MEADOW_DATA/go" ]; do sleep 0.1; done; head -c 300000 /dev/zero | tr "\\0" "x"'
+
+
 class Disks(Hosts):
     def prepare_master(self):
         self.volume("master", self.dir / "m")
@@ -57,9 +60,9 @@ def writes_on(h, job):
     assert h.task(job)["state"] == "running"
 
 
-def ends_now(h, node):
+def ends_now(h, job, node):
     """The task, while nothing can be written on its node's disk."""
-    (init,) = h.init_pids(h.agents[node])
+    init = (h.out(node, h.task(job)["attempt_id"]) / "init.lock").read_text().split()[0]
     (task,) = Path(f"/proc/{init}/task/{init}/children").read_text().split()
     end = os.pidfd_open(int(task))
     (h.dir / "data" / "done").touch()
@@ -125,6 +128,8 @@ def test_disk_of_redis_is_full(hosts):
 def test_disk_of_a_node_is_full(hosts):
     h = hosts
     job, node = lines(h)
+    chatty = submit(h, "chatty", CHATTY, constraints={"node": node})
+    h.wait_event("task.running", seconds=30, job=chatty)
     other = next(n for n in h.agents if n != node)
     mark = h.last_event()
     h.fill(node)
@@ -132,7 +137,10 @@ def test_disk_of_a_node_is_full(hosts):
     assert "disk" in full["reason"], full
     assert {t["node"] for t in h.wait_job(submit(h, "elsewhere", num=3))["tasks"]} == {other}
     writes_on(h, job)
-    ends_now(h, node)
+    (h.dir / "data" / "go").touch()  # what finds no room is lost, and said to be
+    lost = h.wait_job(chatty)["tasks"][0]
+    assert (lost["attempt"], lost["state"], lost["exit_code"], lost["logs"]) == (1, "succeeded", 0, "incomplete"), lost
+    ends_now(h, job, node)
     h.make_room(node)
     h.wait_event("node.ready", after=full["id"], node=node)
     ended_right(h, job)

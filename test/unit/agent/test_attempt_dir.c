@@ -160,6 +160,11 @@ START_TEST(exit_record)
         write_out("out/exit", "0 0 exit 1000 2000 \n");
         ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), 0);
         ck_assert_str_eq(r.text, "");
+        ck_assert(!r.logs_lost);
+        write_out("out/exit", "0 0 exit 1000 2000 some text\nlogs lost\n");
+        ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), 0);
+        ck_assert_str_eq(r.text, "some text");
+        ck_assert(r.logs_lost);
         write_out("out/exit", "0 0 exit 1000 20");
         ck_assert_int_eq(attempt_exit_read(&dirs, id, &r, &e), -EPROTO);
         write_out("out/exit", "0 0 nonsense 1000 2000 \n");

@@ -220,6 +220,7 @@ START_TEST(full_disk_is_a_gap_and_the_end_is_known)
         cleanup_free char *record = slurp(mounted, "exit", NULL);
         ck_assert_ptr_nonnull(record);
         ck_assert(strncmp(record, "5 0 exit ", 9) == 0);
+        ck_assert_ptr_nonnull(strstr(record, "\nlogs lost\n"));
         ck_assert_uint_ge(segments(mounted, "stdout", names), 1);
         ck_assert_int_eq(umount2(mounted, MNT_DETACH), 0);
     }
