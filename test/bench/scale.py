@@ -4,7 +4,10 @@
 import http.client
 import json
 import os
+import re
+import selectors
 import shutil
+import socket
 import ssl
 import sys
 import tempfile
@@ -140,3 +143,38 @@ def run(show):
     finally:
         site.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def flood(site, bodies, lanes=32):
+    """Submits every body over a few connections that stay open, one request at a time on each; (seconds, ids)."""
+    head = "POST /v1/jobs HTTP/1.1\r\nHost: m\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{}"
+    todo, ids, watch = iter(bodies), [], selectors.DefaultSelector()
+    left, began = 0, time.perf_counter()
+
+    def send(s):
+        nonlocal left
+        body = next(todo, None)
+        if body is None:
+            watch.unregister(s)
+            s.close()
+            return
+        s.sendall(head.format(len(body), body).encode())
+        left += 1
+
+    for _ in range(lanes):
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(str(site.dir / "r" / "master.sock"))
+        watch.register(s, selectors.EVENT_READ, [b""])
+        send(s)
+    while left:
+        for key, _ in watch.select():
+            s, part = key.fileobj, key.data
+            part[0] += s.recv(65536)
+            at = part[0].find(b"\r\n\r\n")
+            if at < 0 or len(part[0]) < at + 4 + int(re.search(rb"Content-Length: (\d+)", part[0][:at])[1]):
+                continue
+            assert part[0].startswith(b"HTTP/1.1 201"), part[0][:600]
+            ids.append(re.search(rb'"id":"(\w+)"', part[0][at:])[1].decode())
+            part[0], left = b"", left - 1
+            send(s)
+    return time.perf_counter() - began, ids
