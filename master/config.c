@@ -47,6 +47,8 @@ static const struct config_field fields[] = {
      false},
     {"scheduling.assume_timeout", CONFIG_DURATION_MS, AT(assume_timeout_ms), "0s", 0, 2073600000,
      false},
+    {"history.jobs", CONFIG_INT, AT(history_jobs), "50000", 0, 100000000, false},
+    {"history.age", CONFIG_DURATION_MS, AT(history_age_ms), "90d", 0, CERT_MAX_MS, false},
     {"log_limit", CONFIG_MEMORY, AT(log_limit), "64m", 1 << 20, INT64_C(1) << 40, false},
     {"disk.warn", CONFIG_INT, AT(disk_warn_percent), "80", 1, 100, false},
     {"disk.full", CONFIG_INT, AT(disk_full_percent), "90", 1, 100, false},

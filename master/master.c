@@ -270,11 +270,7 @@ static int on_cert(const struct tls_server_options *tls, void *userdata, struct 
 
 static int open_identity(struct master *m, struct err *e)
 {
-    const struct server_cert_options o = {.loop = m->loop,
-                                          .config = m->config,
-                                          .identity = &m->identity,
-                                          .changed = on_cert,
-                                          .userdata = m};
+    const struct server_cert_options o = {m->loop, m->config, &m->identity, on_cert, m};
     int r = identity_open(m->config->data_dir, &m->identity, e);
     return r < 0 ? r : server_cert_new(&o, &m->cert, e);
 }
@@ -297,6 +293,7 @@ static int make_parts(struct master *m, struct err *e)
         .restored = backup_restored(c),
         .settled = on_settled,
         .default_resources = {c->default_cpu, c->default_memory, 0},
+        .history = {c->history_jobs, c->history_age_ms},
         .scheduling = {c->half_life_ms, c->hold_after_ms, c->assume_timeout_ms},
         .aside = {c->aside_failures, c->aside_pause_ms, c->aside_max_pause_ms},
         .assignment_moved = on_assignment,

@@ -34,14 +34,16 @@ static json_t *explanation_json(struct cluster *c, const struct plan_explanation
     return j;
 }
 
+#define AHEAD_MAX 100
+
 // Waiting jobs that are looked at before this one.
 static json_t *ahead(struct cluster *c, const struct job *of)
 {
+    const char *ids[AHEAD_MAX];
     json_t *a = json_array();
-    for (const struct job *j = cluster_queue(c); j && json_array_size(a) < 100; j = j->queue_next) {
-        if (j != of && cluster_job_before(c, j, of))
-            (void)json_array_append_new(a, json_string(j->id));
-    }
+    size_t n = cluster_job_ahead(c, of, ids, AHEAD_MAX);
+    for (size_t i = 0; i < n; i++)
+        (void)json_array_append_new(a, json_string(ids[i]));
     return a;
 }
 
@@ -89,7 +91,7 @@ void jobs_explain(struct call *call)
     json_put_str(body, "job", j->id);
     json_put_str(body, "state", job_state_to_string(j->state));
     json_put_time(body, "since", j->submitted_ms);
-    json_put(body, "ahead", ahead(c, j));
+    json_put(body, "ahead", ahead(c, of));
     if (j->after)
         json_put(body, "after", dependency_view(j));
     plan_explanation_free(&x);

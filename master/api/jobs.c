@@ -195,25 +195,22 @@ void jobs_validate(struct call *call)
     job_warnings_free(&warnings);
 }
 
-struct filter {
-    int state; // an enum job_state, -1 = all, -2 = live, -3 = over
-    const char *user;
-};
+#define OVER (JOB_IN(JOB_SUCCEEDED) | JOB_IN(JOB_FAILED) | JOB_IN(JOB_STOPPED))
+#define ALL (JOB_IN(JOB_STATE_MAX) - 1)
 
-static bool filter_read(struct call *call, struct filter *f)
+static bool filter_read(struct call *call, struct job_filter *f)
 {
     enum job_state s;
     const char *state = http_request_query(call->req, "state");
-    f->user = http_request_query(call->req, "user");
-    f->state = -1;
+    *f = (struct job_filter){.user = http_request_query(call->req, "user"), .states = ALL};
     if (!state || strcmp(state, "all") == 0)
         return true;
     if (strcmp(state, "live") == 0)
-        f->state = -2;
+        f->states = ALL & ~OVER;
     else if (strcmp(state, "over") == 0)
-        f->state = -3;
+        f->states = OVER;
     else if (job_state_from_string(state, &s) == 0)
-        f->state = (int)s;
+        f->states = JOB_IN(s);
     else {
         api_problem(call, 400, "state: expected live, over, all or a job state, found \"%.40s\"",
                     state);
@@ -222,32 +219,8 @@ static bool filter_read(struct call *call, struct filter *f)
     return true;
 }
 
-static bool filter_passes(const struct filter *f, const struct job *j)
-{
-    bool over = j->state >= JOB_SUCCEEDED;
-    if (f->user && strcmp(f->user, j->user) != 0)
-        return false;
-    return f->state == -1 || (f->state == -2 && !over) || (f->state == -3 && over) ||
-           f->state == (int)j->state;
-}
-
-static size_t filter_total(struct cluster *c, const struct filter *f)
-{
-    size_t n = 0;
-    for (const struct job *j = f->user ? cluster_jobs_newest(c) : NULL; j;
-         j = cluster_job_older(c, j))
-        n += filter_passes(f, j);
-    if (f->user)
-        return n;
-    for (int s = 0; s < JOB_STATE_MAX; s++)
-        if (f->state == -1 || f->state == s || (f->state == -2 && s < JOB_SUCCEEDED) ||
-            (f->state == -3 && s >= JOB_SUCCEEDED))
-            n += cluster_job_count_in(c, (enum job_state)s);
-    return n;
-}
-
 // Of the array ?array=, by number; `after` is the number of the next one.
-static void list_elements(struct call *call, const struct filter *f, int limit)
+static void list_elements(struct call *call, const struct job_filter *f, int limit)
 {
     struct cluster *c = call->api->cluster;
     const char *ref = http_request_query(call->req, "array");
@@ -269,7 +242,7 @@ static void list_elements(struct call *call, const struct filter *f, int limit)
     json_t *items = json_array();
     for (; i < count && json_array_size(items) < (size_t)limit; i++) {
         const struct job *j = cluster_job_element(c, array, (int)i);
-        if (j && filter_passes(f, j))
+        if (j && cluster_job_passes(j, f))
             (void)json_array_append_new(items, api_job_view(call, j, false));
     }
     (void)snprintf(next, sizeof(next), "%ld", i);
@@ -280,7 +253,7 @@ static void list_elements(struct call *call, const struct filter *f, int limit)
 void jobs_list(struct call *call)
 {
     struct cluster *c = call->api->cluster;
-    struct filter f;
+    struct job_filter f;
     int limit = api_limit(call);
     const char *after = http_request_query(call->req, "after");
     if (limit < 0 || !filter_read(call, &f))
@@ -289,32 +262,20 @@ void jobs_list(struct call *call)
         list_elements(call, &f, limit);
         return;
     }
-    struct job *j = cluster_jobs_newest(c);
-    if (after) {
-        j = cluster_job_by_id(c, after);
-        if (!j) {
-            api_problem(call, 400,
-                        "after: there is no job %.40s (any more): begin again without it", after);
-            return;
-        }
-        j = cluster_job_older(c, j);
+    struct job *last = after ? cluster_job_by_id(c, after) : NULL;
+    if (after && !last) {
+        api_problem(call, 400, "after: there is no job %.40s (any more): begin again without it",
+                    after);
+        return;
     }
     json_t *items = json_array();
-    const char *next = NULL;
-    size_t matched = 0;
-    const char *last = NULL;
-    for (; j; j = cluster_job_older(c, j)) {
-        if (!filter_passes(&f, j))
-            continue;
-        if ((int)matched == limit) {
-            next = last;
-            break;
-        }
-        matched++;
-        last = j->id;
+    struct job *j = cluster_jobs_next(c, last, &f);
+    for (int n = 0; j && n < limit; n++) {
         (void)json_array_append_new(items, api_job_view(call, j, false));
+        last = j;
+        j = cluster_jobs_next(c, j, &f);
     }
-    api_reply(call, 200, api_list(items, next, filter_total(c, &f)));
+    api_reply(call, 200, api_list(items, j ? last->id : NULL, cluster_jobs_matching(c, &f)));
 }
 
 struct show_wait {

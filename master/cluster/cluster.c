@@ -356,6 +356,8 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
     int r = link_loaded(c, e);
     if (r < 0)
         return r;
+    job_lists_start(c);
+    history_start(c);
     c->commit = commit;
     c->epoch = epoch;
     if (!c->events_loaded)
@@ -419,12 +421,7 @@ void cluster_free(struct cluster *c)
         node_destroy(n);
     }
     gone_free_all(c);
-    struct job_names *x, *tmp;
-    HASH_ITER (hh, c->names, x, tmp) {
-        HASH_DEL(c->names, x);
-        free(x->name);
-        free(x);
-    }
+    job_lists_free(c);
     for (size_t i = 0; i < c->n_extras; i++) {
         free(c->extras[i].key);
         free(c->extras[i].json);

@@ -32,6 +32,10 @@ struct cluster_options {
             failures; // starts in a row that failed, of two jobs: the node is set aside; 0 = never
         int64_t pause_ms, max_pause_ms; // until one is tried again
     } aside;
+    struct {
+        int64_t jobs;   // that are over are kept; 0 = all
+        int64_t age_ms; // since their end; 0 = for ever
+    } history;
     // Called for each node whose published assignment moved (answer its held sync).
     void (*assignment_moved)(struct node *node, void *userdata);
     // The node has sent everything that the attempt wrote.
@@ -184,7 +188,16 @@ struct job *cluster_job_element(struct cluster *c, struct job *array, int number
 struct job *cluster_jobs_newest(struct cluster *c);
 struct job *cluster_job_older(struct cluster *c,
                               const struct job *j); // the one submitted before it; NULL at the end
-struct job *cluster_queue(struct cluster *c); // jobs with waiting tasks, oldest first: ->queue_next
+struct job_filter {
+    const char *user; // NULL = anybody's
+    unsigned states;  // JOB_IN(state) of those that are wanted
+};
+#define JOB_IN(state) (1u << (state))
+bool cluster_job_passes(const struct job *j, const struct job_filter *f);
+// The newest job that passes and is older than `after` (NULL = of all); NULL at the end.
+struct job *cluster_jobs_next(struct cluster *c, const struct job *after,
+                              const struct job_filter *f);
+size_t cluster_jobs_matching(struct cluster *c, const struct job_filter *f);
 unsigned cluster_job_count(const struct cluster *c);
 unsigned cluster_job_count_in(const struct cluster *c, enum job_state state);
 // Takes the spec. -EEXIST: the user has a live job of that name. -ENOSPC: too many jobs.
@@ -224,8 +237,8 @@ struct plan_explanation;
 // held. Node names come in cluster_nodes order. *ret_more: {why, reservation}, the caller's.
 int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanation *ret,
                         json_t **ret_more) WARN_UNUSED;
-// Whether waiting job a is looked at before b.
-bool cluster_job_before(struct cluster *c, const struct job *a, const struct job *b);
+// Ids of waiting jobs that are looked at before it, the first first, at most `max`. Borrowed.
+size_t cluster_job_ahead(struct cluster *c, const struct job *j, const char **ret, size_t max);
 // What would become of the job if it were submitted now: {starts_now, why, summary, placements}.
 // The spec stays the caller's. -EINVAL: never fits the user's quota.
 int cluster_job_plan(struct cluster *c, struct job_spec *spec, const char *user, json_t **ret,

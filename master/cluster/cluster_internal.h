@@ -7,12 +7,6 @@
 #include "master/cluster/event_limit.h"
 #include "master/cluster/user.h"
 
-struct job_names { // jobs that have or had one name
-    char *name;
-    struct job *jobs; // newest first (name_prev/name_next)
-    UT_hash_handle hh;
-};
-
 struct extra_record { // other modules' records, waiting for the batch
     char *key;
     char *json; // NULL = delete
@@ -39,10 +33,19 @@ struct cluster {
     struct seal_keys *seal_keys; // NULL = secrets can't be kept (tests)
     struct job *jobs;            // by id
     struct job *oldest, *newest; // oldest is the list's head; newest its tail
-    struct job_names *names;
+    struct job_names *names;     // job_list.c
+    struct job_user *job_users;
+    struct job_block *blocks; // from submission number first_block * 256 on
+    size_t n_blocks, blocks_capacity;
+    int64_t first_block;
+    bool jobs_listed;    // else records are being loaded
+    struct job *history; // that are over, the first to end first (history.c)
+    int64_t n_history;
+    int64_t history_gone;    // deleted since the last word about it
+    bool history_busy;       // a deletion is on its way to the store
+    int64_t history_zero_ms; // wall clock at boot, as it was when the master started
     unsigned job_counts[JOB_STATE_MAX];
     int64_t last_order;
-    struct job *queue; // jobs with pending tasks, oldest first
     struct loaded_task *loaded, *loaded_elements;
     struct job *preview; // an element that somebody looks at; NULL = none
 
@@ -187,7 +190,24 @@ void job_set_state(struct cluster *c, struct job *j, enum job_state s, const cha
                    const char *reason);
 // State, times and the like of a record. -EPROTO.
 int job_read_record(struct job *j, const json_t *r, struct err *e) WARN_UNUSED;
+// history.c
+void history_add(struct cluster *c, struct job *j); // it is over
+void history_remove(struct cluster *c, struct job *j);
+void history_start(struct cluster *c); // all are loaded
+void history_look(struct cluster *c);  // now and then: begins to delete what is too much
+// job.c: it goes, with its records and logs; it is over.
+void job_drop(struct cluster *c, struct job *j);
+// job_list.c
+// Puts a job into all lists; it is the newest, but for loading.
 void job_link(struct cluster *c, struct job *j);
+void job_unlink(struct cluster *c, struct job *j);
+void job_lists_start(struct cluster *c); // all are loaded
+void job_lists_free(struct cluster *c);
+// It comes into (1) or leaves (-1) the state that it has.
+void job_counted(struct cluster *c, struct job *j, int by);
+// The live job of that name, else (when any will do) the newest. user NULL = anybody's.
+struct job *job_named(struct cluster *c, const char *name, const char *user, bool live);
+// job.c
 void job_free(struct job *j);
 void job_refresh(struct cluster *c, struct job *j);
 void job_end_begin(struct cluster *c, struct job *j, enum job_state final, const char *user,

@@ -9,7 +9,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
 static bool over(enum job_state s)
 {
@@ -94,90 +93,25 @@ void job_free(struct job *j)
     free(j);
 }
 
-static struct job_names *names_of(struct cluster *c, const char *name, bool create)
-{
-    struct job_names *x = NULL;
-    HASH_FIND_STR(c->names, name, x);
-    if (x || !create)
-        return x;
-    x = calloc(1, sizeof(*x));
-    char *copy = strdup(name);
-    if (!x || !copy) {
-        free(x);
-        free(copy);
-        return NULL;
-    }
-    x->name = copy;
-    HASH_ADD_KEYPTR(hh, c->names, x->name, strlen(x->name), x);
-    return x;
-}
-
-static int by_order_desc(const struct job *a, const struct job *b)
-{
-    return a->order < b->order ? 1 : a->order > b->order ? -1 : 0;
-}
-
-static int by_order(const struct job *a, const struct job *b)
-{
-    return -by_order_desc(a, b);
-}
-
-// Puts a job into all lists, at its place by submission order (the end, but for loading).
-void job_link(struct cluster *c, struct job *j)
-{
-    struct job_names *names = names_of(c, j->name, true);
-    HASH_ADD_STR(c->jobs, id, j);
-    if (!c->newest || c->newest->order < j->order)
-        DL_APPEND(c->oldest, j);
-    else
-        DL_INSERT_INORDER(c->oldest, j, by_order);
-    c->newest = c->oldest->prev; // utlist: the head's prev is the tail
-    if (names)
-        DL_INSERT_INORDER2(names->jobs, j, by_order_desc, name_prev, name_next);
-    c->job_counts[j->state]++;
-    if (j->order > c->last_order)
-        c->last_order = j->order;
-}
-
-static void job_unlink(struct cluster *c, struct job *j)
-{
-    struct job_names *names = names_of(c, j->name, false);
-    scheduler_job_gone(c, j);
-    HASH_DEL(c->jobs, j);
-    if (j->array)
-        return;
-    DL_DELETE(c->oldest, j);
-    c->newest = c->oldest ? c->oldest->prev : NULL;
-    if (names) {
-        DL_DELETE2(names->jobs, j, name_prev, name_next);
-        if (!names->jobs) {
-            HASH_DEL(c->names, names);
-            free(names->name);
-            free(names);
-        }
-    }
-    c->job_counts[j->state]--;
-}
-
 void job_set_state(struct cluster *c, struct job *j, enum job_state s, const char *user,
                    const char *reason)
 {
     enum job_state before = j->state;
     if (before == s)
         return;
+    job_counted(c, j, -1);
     j->state = s;
-    if (!j->array) {
-        c->job_counts[before]--;
-        c->job_counts[s]++;
-    }
+    job_counted(c, j, 1);
     if (reason)
         (void)snprintf(j->reason, sizeof(j->reason), "%s", reason);
     if (s == JOB_RUNNING && !j->started_ms)
         j->started_ms = clock_real_ms();
     if (over(s))
         j->ended_ms = clock_real_ms();
-    if (over(s))
+    if (over(s)) {
         dependency_ended(c, j);
+        history_add(c, j);
+    }
     job_dirty(c, j);
     char type[32];
     (void)snprintf(type, sizeof(type), "job.%s", job_state_to_string(s));
@@ -192,12 +126,6 @@ void job_queue_update(struct cluster *c, struct job *j)
     scheduler_job_stale(c, j);
     bool wanted =
         j->totals[TASK_PENDING] > 0 && !over(j->state) && j->state != JOB_STOPPING && !j->deleted;
-    if (wanted == j->queued)
-        return;
-    if (wanted)
-        DL_APPEND2(c->queue, j, queue_prev, queue_next);
-    else
-        DL_DELETE2(c->queue, j, queue_prev, queue_next);
     j->queued = wanted;
 }
 
@@ -209,54 +137,13 @@ bool job_admissible(const struct job *j)
 
 // --- finding ---
 
-struct job *cluster_job_by_id(struct cluster *c, const char *id)
-{
-    struct job *j = NULL;
-    HASH_FIND_STR(c->jobs, id, j);
-    return j;
-}
-
 struct job *cluster_job_find(struct cluster *c, const char *ref, const char *user)
 {
     struct job *j = cluster_job_by_id(c, ref);
     if (j)
         return !user || strcmp(j->user, user) == 0 ? j : NULL;
-    struct job_names *names = names_of(c, ref, false);
-    struct job *newest = NULL;
-    for (j = names ? names->jobs : NULL; j; j = j->name_next) {
-        if (user && strcmp(j->user, user) != 0)
-            continue;
-        if (!over(j->state))
-            return j;
-        if (!newest)
-            newest = j;
-    }
-    return newest ? newest : array_find(c, ref, user);
-}
-
-struct job *cluster_jobs_newest(struct cluster *c)
-{
-    return c->newest;
-}
-
-struct job *cluster_job_older(struct cluster *c, const struct job *j)
-{
-    return j == c->oldest ? NULL : j->prev; // utlist: the head's prev is the tail
-}
-
-struct job *cluster_queue(struct cluster *c)
-{
-    return c->queue;
-}
-
-unsigned cluster_job_count(const struct cluster *c)
-{
-    return HASH_CNT(hh, c->jobs);
-}
-
-unsigned cluster_job_count_in(const struct cluster *c, enum job_state state)
-{
-    return c->job_counts[state];
+    j = job_named(c, ref, user, false);
+    return j ? j : array_find(c, ref, user);
 }
 
 struct task *cluster_job_task(struct job *j, const char *component, int index)
@@ -282,11 +169,10 @@ static int new_id(struct cluster *c, struct job *j, struct err *e)
 int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret,
                        struct err *e)
 {
-    struct job_names *names = names_of(c, spec->name, false);
-    for (struct job *x = names ? names->jobs : NULL; x; x = x->name_next)
-        if (!over(x->state) && strcmp(x->user, user) == 0)
-            return err_set(e, -EEXIST, "%s has a job named %s already (%s, %s)", user, x->name,
-                           x->id, job_state_to_string(x->state));
+    const struct job *x = job_named(c, spec->name, user, true);
+    if (x)
+        return err_set(e, -EEXIST, "%s has a job named %s already (%s, %s)", user, x->name, x->id,
+                       job_state_to_string(x->state));
     int r = scheduler_check_quota(c, spec, user, e);
     if (r < 0)
         return r;
@@ -431,9 +317,18 @@ static void forget(struct cluster *c, struct job *j)
             continue;
         c->options.forget_logs(t->attempt_id, c->options.userdata);
     }
+    scheduler_job_gone(c, j);
     job_unlink(c, j);
     j->deleted = true;
     job_dirty(c, j); // freed once its records' deletion is in the batch
+}
+
+void job_drop(struct cluster *c, struct job *j)
+{
+    for (int i = 0; j->elements && i < j->spec->array.count; i++)
+        if (j->elements->made[i])
+            forget(c, j->elements->made[i]);
+    forget(c, j);
 }
 
 int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struct err *e)
@@ -446,9 +341,6 @@ int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struc
                        job_state_to_string(j->state));
     event_emit(
         c, &(struct event_fields){.type = "job.deleted", .object = "job", .job = j, .user = user});
-    for (int i = 0; j->elements && i < j->spec->array.count; i++)
-        if (j->elements->made[i])
-            forget(c, j->elements->made[i]);
-    forget(c, j);
+    job_drop(c, j);
     return 0;
 }

@@ -155,11 +155,12 @@ struct job {
     struct job *stale_prev, *stale_next;
     bool dirty, deleted;
     struct job *dirty_next;
-    struct job *prev, *next;             // all jobs but elements, oldest first
-    struct job *queue_prev, *queue_next; // jobs with pending tasks
-    bool queued;
-    struct job *name_prev, *name_next; // jobs of the same name, newest first
-    UT_hash_handle hh;                 // by id
+    struct job *prev, *next;                 // all jobs but elements, oldest first
+    bool queued;                             // has waiting tasks
+    struct job *name_prev, *name_next;       // jobs of the same name, newest first
+    struct job *history_prev, *history_next; // jobs that are over, by their end
+    bool in_history;
+    UT_hash_handle hh; // by id
 };
 
 // One attempt in a node's assignment.

@@ -157,6 +157,9 @@ struct plan_head plan_queue_head(const struct plan_queue *q);
 // Whether a is looked at before b: the head first in its priority, then as said above.
 bool plan_queue_before(struct plan_queue *q, const struct plan_entry *a,
                        const struct plan_entry *b);
+// At most `max` of those that are looked at before it, in their order. Borrowed entries.
+size_t plan_queue_ahead(struct plan_queue *q, const struct plan_entry *of,
+                        const struct plan_entry **ret, size_t max);
 // What, but for room, would keep a job of this shape from starting now: PLAN_WAIT_QUOTA, _TEAM,
 // _RESERVED (it must keep off the head's nodes), or PLAN_WAIT_NEW for nothing.
 enum plan_wait plan_queue_judge(struct plan_queue *q, const struct plan_shape *shape,

@@ -107,6 +107,8 @@ bool entry_before(const struct plan_entry *a, const struct plan_entry *b);
 // queue.c
 struct plan_user *user_of(struct plan_queue *q, const char *name); // NULL = out of memory
 void user_advance(struct plan_queue *q, struct plan_user *u, int64_t now_ms);
+// < 0: of equal priority, work of a is looked at before work of b; 0 = the older one.
+int user_compare(struct plan_queue *q, struct plan_user *a, struct plan_user *b);
 // 0 = within its and its team's quota.
 enum plan_wait user_quota(const struct plan_user *u, const struct resources *r, bool started);
 // The ready seat of the level that comes first; NULL = none.

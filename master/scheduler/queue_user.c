@@ -243,6 +243,12 @@ struct seat *seat_first(struct plan_queue *q, struct level *l)
     return first ? first->best : NULL;
 }
 
+int user_compare(struct plan_queue *q, struct plan_user *a, struct plan_user *b)
+{
+    int c = compare_share(q, top_of(a), top_of(b));
+    return c ? c : compare_share(q, a, b);
+}
+
 bool plan_queue_before(struct plan_queue *q, const struct plan_entry *a, const struct plan_entry *b)
 {
     struct plan_lane *x = a->lane, *y = b->lane;
@@ -252,9 +258,6 @@ bool plan_queue_before(struct plan_queue *q, const struct plan_entry *a, const s
         return x->shape.priority > y->shape.priority;
     if (q->head.entry == a || q->head.entry == b)
         return q->head.entry == a;
-    struct plan_user *u = x->seat->user, *v = y->seat->user;
-    int c = compare_share(q, top_of(u), top_of(v));
-    if (c == 0)
-        c = compare_share(q, u, v);
+    int c = user_compare(q, x->seat->user, y->seat->user);
     return c ? c < 0 : entry_before(a, b);
 }

@@ -118,9 +118,13 @@ int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanatio
     return 0;
 }
 
-bool cluster_job_before(struct cluster *c, const struct job *a, const struct job *b)
+size_t cluster_job_ahead(struct cluster *c, const struct job *j, const char **ret, size_t max)
 {
-    return plan_queue_before(c->scheduler->queue, &a->entry, &b->entry);
+    cleanup_free const struct plan_entry **list = calloc(max, sizeof(struct plan_entry *));
+    size_t n = list ? plan_queue_ahead(c->scheduler->queue, &j->entry, list, max) : 0;
+    for (size_t i = 0; i < n; i++)
+        ret[i] = list[i]->id;
+    return n;
 }
 
 // --- a job that is not there yet ---

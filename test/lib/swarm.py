@@ -86,6 +86,20 @@ class Site:
     def submit(self, spec, conn=None):
         return self.api("POST", "/v1/jobs", spec, conn=conn)["id"]
 
+    def wait_event(self, kind, seconds=30):
+        """Until there is or was such an event."""
+        conn = self.connection(seconds)
+        try:
+            conn.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Last-Event-ID": "0"})
+            r = conn.getresponse()
+            while True:
+                line = r.readline()
+                assert line, f"no event {kind}\n{self.logs()}"
+                if line.startswith(b"data: ") and json.loads(line[6:])["type"] == kind:
+                    return
+        finally:
+            conn.close()
+
     def logs(self):
         path = self.dir / "master.log"
         return "".join(path.read_text(errors="replace").splitlines(True)[-30:]) if path.exists() else ""

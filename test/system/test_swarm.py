@@ -82,3 +82,23 @@ def test_agents_come_back_after_a_cut(site):
     assert agents.wait(lambda s: s["failures"] >= NODES, 30) is not None
     assert swarm.judge(site, jobs, 60) == ([], [], [])
     assert agents.wait(lambda s: s["online"] == NODES, 30) is not None
+
+
+def test_jobs_that_are_over_are_kept_up_to_a_number(site):
+    """`history.jobs`: the oldest go, with their records; the list and its total follow; a restart changes nothing."""
+    site.swarm(2, "--least", 1, "--most", 2)
+    conn = site.connection()
+    jobs = [site.submit({"name": f"h-{i}", "components": {"m": {"command": "true"}}}, conn) for i in range(30)]
+    assert swarm.judge(site, jobs, 30) == ([], [], [])
+    assert site.get("/v1/jobs?state=over")["total"] == 30
+    (site.dir / "master.yml").write_text((site.dir / "master.yml").read_text() + "history: {jobs: 10}\n")
+    site.kill()
+    site.start()
+    site.wait_event("cluster.history_trimmed")
+    for _ in range(2):
+        kept = site.get("/v1/jobs?limit=50")
+        assert kept["total"] == len(kept["items"]) == 10 and kept["next"] is None
+        gone = [j for j in jobs if site.request("GET", f"/v1/jobs/{j}")[0] == 404]
+        assert len(gone) == 20 and not {j["id"] for j in kept["items"]} & set(gone)
+        site.kill()
+        site.start()

@@ -85,7 +85,8 @@ static struct commit *const fake = (struct commit *)&queue;
 
 static uv_loop_t loop;
 static struct cluster *cluster;
-static int moved; // calls of assignment_moved
+static int moved;                      // calls of assignment_moved
+static int64_t keep_jobs, keep_age_ms; // of jobs that are over; 0 = all
 static char forgotten[8][ATTEMPT_ID_BYTES];
 static int n_forgotten;
 
@@ -142,6 +143,7 @@ static inline struct cluster *make(void)
                                       .sync_interval_ms = 1000,
                                       .lease_ms = 60000,
                                       .disk_full_percent = 90,
+                                      .history = {keep_jobs, keep_age_ms},
                                       .assignment_moved = on_moved,
                                       .logs_complete = on_logs,
                                       .forget_logs = on_forget};
@@ -154,6 +156,7 @@ static inline void setup(void)
     memset(&queue, 0, sizeof(queue));
     queue.records = json_object();
     moved = n_forgotten = 0;
+    keep_jobs = keep_age_ms = 0;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     cluster = make();
     ck_assert_msg(cluster_start(cluster, fake, 1, 0, &e) == 0, "%s", e.text);

@@ -226,6 +226,24 @@ static void same(const struct side *a, const struct side *b, unsigned step)
     }
 }
 
+// What is told to be ahead of a job is what comes before it, all or as much as was asked for.
+static void check_ahead(struct side *s, size_t n_jobs)
+{
+    const struct plan_entry *got[JOBS];
+    for (size_t i = 0; i < n_jobs; i++) {
+        const struct plan_entry *of = &s->entries[i];
+        size_t want = 0, few = plan_queue_ahead(s->queue, of, got, 3);
+        for (size_t k = 0; k < n_jobs; k++)
+            want += k != i && plan_queue_before(s->queue, &s->entries[k], of);
+        ck_assert_uint_eq(few, want < 3 ? want : 3);
+        ck_assert_uint_eq(plan_queue_ahead(s->queue, of, got, JOBS), want);
+        for (size_t k = 0; k < want; k++) {
+            ck_assert(plan_queue_before(s->queue, got[k], of));
+            ck_assert(k == 0 || plan_queue_before(s->queue, got[k - 1], got[k]));
+        }
+    }
+}
+
 // One change, applied to both sides.
 static void change(struct side *s[2], size_t *n_jobs)
 {
@@ -274,6 +292,8 @@ static void one_case(void)
         state = before;
         run(&full);
         same(&kept, &full, step);
+        if (step % 8 == 0)
+            check_ahead(&kept, n_jobs);
     }
     side_free(&kept);
     side_free(&full);

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long jobs that are over are kept.
+#include "test/unit/master/cluster_fixture.h"
+
+#include "common/clock.h"
+#include "master/cluster/cluster_internal.h"
+
+// A job that waits, stopped: over.
+static struct job *over(int number)
+{
+    char text[128];
+    (void)snprintf(text, sizeof(text),
+                   "{\"name\":\"j%d\",\"components\":{\"m\":{\"command\":\"true\"}}}", number);
+    struct job *j = submit(text);
+    cluster_job_stop(cluster, j, "ann", "enough");
+    settle();
+    ck_assert_int_eq(j->state, JOB_STOPPED);
+    return j;
+}
+
+static void keep(int64_t jobs, int64_t age_ms)
+{
+    keep_jobs = jobs;
+    keep_age_ms = age_ms;
+    restart_cluster(2);
+}
+
+static unsigned left(void)
+{
+    history_look(cluster);
+    settle();
+    return cluster_job_count(cluster);
+}
+
+START_TEST(test_the_newest_are_kept)
+    {
+        for (int i = 0; i < 180; i++)
+            (void)over(i);
+        ck_assert_uint_eq(left(), 180); // without limits all are
+        struct job *lives =
+            submit("{\"name\":\"lives\",\"components\":{\"m\":{\"command\":\"x\"}}}");
+        settle();
+        keep(20, 0);
+        ck_assert_uint_eq(left(), 21);                          // what lives is not counted
+        ck_assert_uint_eq(json_object_size(queue.records), 41); // each with its task, but the last
+        ck_assert_ptr_nonnull(cluster_job_find(cluster, "lives", NULL));
+        ck_assert_ptr_nonnull(cluster_job_find(cluster, "j160", NULL));
+        ck_assert_ptr_null(cluster_job_find(cluster, "j159", NULL));
+        lives = cluster_job_find(cluster, "lives", NULL);
+        cluster_job_stop(cluster, lives, "ann", "enough");
+        settle();
+        ck_assert_uint_eq(left(), 20);
+        ck_assert_ptr_null(cluster_job_find(cluster, "j160", NULL));
+    }
+END_TEST
+
+START_TEST(test_a_few_at_a_time)
+    {
+        for (int i = 0; i < 180; i++)
+            (void)over(i);
+        keep(1, 0);
+        history_look(cluster);
+        collect_only(); // one step, on its way to the store
+        ck_assert_uint_eq(cluster_job_count(cluster), 130);
+        history_look(cluster); // goes on by itself when that is durable
+        ck_assert_uint_eq(cluster_job_count(cluster), 130);
+        settle();
+        ck_assert_uint_eq(cluster_job_count(cluster), 1);
+    }
+END_TEST
+
+START_TEST(test_old_ones_go)
+    {
+        struct job *a = over(1), *b = over(2);
+        a->ended_ms -= 3600000;
+        job_dirty(cluster, a);
+        settle();
+        (void)b;
+        keep(0, 1800000);
+        ck_assert_uint_eq(left(), 1);
+        ck_assert_ptr_null(cluster_job_find(cluster, "j1", NULL));
+        cluster->history_zero_ms += 3600000; // as after half an hour more
+        ck_assert_uint_eq(left(), 0);
+    }
+END_TEST
+
+START_TEST(test_logs_go_with_the_job)
+    {
+        struct agent a = {0};
+        char attempt[ATTEMPT_ID_BYTES];
+        agent_join(&a, "n1", 4);
+        struct job *j = submit("{\"name\":\"one\",\"components\":{\"m\":{\"command\":\"true\"}}}");
+        settle();
+        memcpy(attempt, j->tasks[0].attempt_id, sizeof(attempt));
+        (void)agent_apply(&a, NULL);
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_EXIT, 0, LOGS_COMPLETE);
+        ck_assert_int_eq(j->state, JOB_SUCCEEDED);
+        (void)over(2);
+        cluster->options.history.jobs = 1;
+        ck_assert_uint_eq(left(), 1);
+        ck_assert_int_eq(n_forgotten, 1);
+        ck_assert_str_eq(forgotten[0], attempt);
+        (void)agent_apply(&a, NULL);
+        ck_assert_uint_eq(a.n_held, 0);
+    }
+END_TEST
+
+START_TEST(test_an_array_goes_whole)
+    {
+        struct job *array = submit("{\"name\":\"arr\",\"array\":\"1-3\",\"components\":{\"m\":"
+                                   "{\"command\":\"true\"}}}");
+        settle();
+        struct job *element = cluster_job_find(cluster, "arr_2", "ann");
+        ck_assert_ptr_nonnull(element);
+        cluster_job_stop(cluster, array, "ann", "enough");
+        settle();
+        ck_assert_int_eq(array->state, JOB_STOPPED);
+        (void)over(1);
+        cluster->options.history.jobs = 1;
+        ck_assert_uint_eq(left(), 1);
+        ck_assert_ptr_null(cluster_job_find(cluster, "arr", NULL));
+        ck_assert_uint_eq(json_object_size(queue.records), 2); // a job and its task
+    }
+END_TEST
+
+START_TEST(test_what_waited_for_it_is_decided_first)
+    {
+        struct job *first =
+            submit("{\"name\":\"first\",\"components\":{\"m\":{\"command\":\"x\"}}}");
+        struct job *then =
+            submit("{\"name\":\"then\",\"after\":[{\"job\":\"first\",\"when\":\"any\"}],"
+                   "\"components\":{\"m\":{\"command\":\"x\"}}}");
+        settle();
+        cluster->options.history.jobs = 1;
+        cluster_job_stop(cluster, first, "ann", "enough");
+        history_look(cluster);
+        settle();
+        (void)over(1);
+        ck_assert_uint_eq(left(), 2);
+        ck_assert_ptr_null(cluster_job_find(cluster, "first", NULL));
+        ck_assert_int_eq(then->state, JOB_PENDING);
+        ck_assert_int_eq(then->unmet, 0);
+        restart_cluster(3);
+        then = cluster_job_find(cluster, "then", NULL);
+        ck_assert_int_eq(then->state, JOB_PENDING);
+        ck_assert_int_eq(then->unmet, 0);
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("history");
+    TCase *t = tcase_create("history");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, test_the_newest_are_kept);
+    tcase_add_test(t, test_a_few_at_a_time);
+    tcase_add_test(t, test_old_ones_go);
+    tcase_add_test(t, test_logs_go_with_the_job);
+    tcase_add_test(t, test_an_array_goes_whole);
+    tcase_add_test(t, test_what_waited_for_it_is_decided_first);
+    tcase_set_timeout(t, 120);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
