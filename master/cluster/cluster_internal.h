@@ -206,7 +206,7 @@ void job_lists_free(struct cluster *c);
 // It comes into (1) or leaves (-1) the state that it has.
 void job_counted(struct cluster *c, struct job *j, int by);
 // The live job of that name, else (when any will do) the newest. user NULL = anybody's.
-struct job *job_named(struct cluster *c, const char *name, const char *user, bool live);
+struct job *job_by_name(struct cluster *c, const char *name, const char *user, bool live);
 // job.c
 void job_free(struct job *j);
 void job_refresh(struct cluster *c, struct job *j);

@@ -142,7 +142,7 @@ struct job *cluster_job_find(struct cluster *c, const char *ref, const char *use
     struct job *j = cluster_job_by_id(c, ref);
     if (j)
         return !user || strcmp(j->user, user) == 0 ? j : NULL;
-    j = job_named(c, ref, user, false);
+    j = job_by_name(c, ref, user, false);
     return j ? j : array_find(c, ref, user);
 }
 
@@ -169,7 +169,7 @@ static int new_id(struct cluster *c, struct job *j, struct err *e)
 int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret,
                        struct err *e)
 {
-    const struct job *x = job_named(c, spec->name, user, true);
+    const struct job *x = job_by_name(c, spec->name, user, true);
     if (x)
         return err_set(e, -EEXIST, "%s has a job named %s already (%s, %s)", user, x->name, x->id,
                        job_state_to_string(x->state));

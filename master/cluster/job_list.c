@@ -62,7 +62,7 @@ static void names_drop(struct cluster *c, struct job_names *x)
     free(x);
 }
 
-struct job *job_named(struct cluster *c, const char *name, const char *user, bool live)
+struct job *job_by_name(struct cluster *c, const char *name, const char *user, bool live)
 {
     struct job_names *names = names_of(c, name, false);
     struct job *newest = NULL;
