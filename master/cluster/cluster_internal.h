@@ -205,6 +205,8 @@ void job_lists_start(struct cluster *c); // all are loaded
 void job_lists_free(struct cluster *c);
 // It comes into (1) or leaves (-1) the state that it has.
 void job_counted(struct cluster *c, struct job *j, int by);
+// Those that are not over, the newest first: ->live_next. NULL = none.
+struct job *live_jobs_of_name(struct cluster *c, const char *name);
 // The live job of that name, else (when any will do) the newest. user NULL = anybody's.
 struct job *job_by_name(struct cluster *c, const char *name, const char *user, bool live);
 // job.c

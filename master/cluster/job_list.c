@@ -26,7 +26,7 @@ struct job_user {
 struct job_names { // jobs that have one name
     char *name;
     struct job *jobs; // newest first (name_prev/name_next)
-    unsigned live;    // that are not over
+    struct job *live; // that are not over
     UT_hash_handle hh;
 };
 
@@ -62,22 +62,23 @@ static void names_drop(struct cluster *c, struct job_names *x)
     free(x);
 }
 
+struct job *live_jobs_of_name(struct cluster *c, const char *name)
+{
+    const struct job_names *names = names_of(c, name, false);
+    return names ? names->live : NULL;
+}
+
 struct job *job_by_name(struct cluster *c, const char *name, const char *user, bool live)
 {
-    struct job_names *names = names_of(c, name, false);
-    struct job *newest = NULL;
-    unsigned left = names ? names->live : 0;
-    for (struct job *j = names ? names->jobs : NULL; j; j = j->name_next) {
-        bool mine = !user || strcmp(j->user, user) == 0;
-        if (left == 0 && (live || newest))
-            break;
-        left -= !over(j->state);
-        if (mine && !over(j->state))
+    const struct job_names *names = names_of(c, name, false);
+    struct job *j;
+    for (j = names ? names->live : NULL; j; j = j->live_next)
+        if (!user || strcmp(j->user, user) == 0)
             return j;
-        if (mine && !newest)
-            newest = j;
-    }
-    return live ? NULL : newest;
+    for (j = names && !live ? names->jobs : NULL; j; j = j->name_next)
+        if (!user || strcmp(j->user, user) == 0)
+            return j;
+    return NULL;
 }
 
 // --- by user ---
@@ -162,6 +163,17 @@ static void block_leave(struct cluster *c, const struct job *j)
 
 // --- counts ---
 
+static void list_live(struct job_names *names, struct job *j, bool lives)
+{
+    if (lives == j->listed_live)
+        return;
+    j->listed_live = lives;
+    if (lives)
+        DL_PREPEND2(names->live, j, live_prev, live_next);
+    else
+        DL_DELETE2(names->live, j, live_prev, live_next);
+}
+
 void job_counted(struct cluster *c, struct job *j, int by)
 {
     if (j->array || !c->jobs_listed)
@@ -175,8 +187,8 @@ void job_counted(struct cluster *c, struct job *j, int by)
         b->counts[j->state] += add;
     if (u)
         u->counts[j->state] += add;
-    if (names && !over(j->state))
-        names->live += add;
+    if (names && by > 0)
+        list_live(names, j, !over(j->state));
 }
 
 // --- in and out ---
@@ -216,8 +228,10 @@ void job_unlink(struct cluster *c, struct job *j)
     block_leave(c, j);
     DL_DELETE(c->oldest, j);
     c->newest = c->oldest ? c->oldest->prev : NULL; // utlist: the head's prev is the tail
-    if (names)
+    if (names) {
+        list_live(names, j, false);
         DL_DELETE2(names->jobs, j, name_prev, name_next);
+    }
     if (names && !names->jobs)
         names_drop(c, names);
 }

@@ -155,9 +155,11 @@ struct job {
     struct job *stale_prev, *stale_next;
     bool dirty, deleted;
     struct job *dirty_next;
-    struct job *prev, *next;                 // all jobs but elements, oldest first
-    bool queued;                             // has waiting tasks
-    struct job *name_prev, *name_next;       // jobs of the same name, newest first
+    struct job *prev, *next;           // all jobs but elements, oldest first
+    bool queued;                       // has waiting tasks
+    struct job *name_prev, *name_next; // jobs of the same name, newest first
+    struct job *live_prev, *live_next; // those of them that are not over
+    bool listed_live;
     struct job *history_prev, *history_next; // jobs that are over, by their end
     bool in_history;
     UT_hash_handle hh; // by id

@@ -142,9 +142,7 @@ static void add_announced(struct cluster *c, struct job_rules *r, const struct j
 
 static void queue_anew(struct cluster *c, const char *name, const char *user)
 {
-    struct job_names *names = NULL;
-    HASH_FIND_STR(c->names, name, names);
-    for (struct job *j = names ? names->jobs : NULL; j; j = j->name_next)
+    for (struct job *j = live_jobs_of_name(c, name); j; j = j->live_next)
         if (j->elements && strcmp(j->user, user) == 0)
             array_stale(c, j);
         else if (j->queued && strcmp(j->user, user) == 0)
@@ -254,10 +252,8 @@ static int add_elements(struct scheduler *s, size_t *n, const struct job *array,
 static int add_named(struct cluster *c, size_t *n, const struct job *j, const char *name,
                      size_t group)
 {
-    struct job_names *names = NULL;
     int r = 0;
-    HASH_FIND_STR(c->names, name, names);
-    for (const struct job *o = names ? names->jobs : NULL; o && r == 0; o = o->name_next)
+    for (const struct job *o = live_jobs_of_name(c, name); o && r == 0; o = o->live_next)
         if (o != j && strcmp(o->user, j->user) == 0)
             r = o->elements ? add_elements(c->scheduler, n, o, group)
                             : add_peers(c->scheduler, n, o, -1, group);
