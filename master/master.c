@@ -8,7 +8,6 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/daemon.h"
-#include "common/json.h"
 #include "common/log.h"
 #include "master/api/agents.h"
 #include "master/api/api.h"
@@ -17,6 +16,7 @@
 #include "master/api/idempotency.h"
 #include "master/api/sealed.h"
 #include "master/api/backup.h"
+#include "master/api/echo.h"
 #include "master/api/tokens.h"
 #include "master/backup/backup.h"
 #include "master/cluster/secret.h"
@@ -103,8 +103,7 @@ static void on_record(const char *key, const char *json, size_t len, void *userd
     if (r == -ENOENT)
         r = sealed_load(&m->api, key, json, len, &e);
     if (r < 0 && r != -ENOENT && !m->failed) {
-        m->failed =
-            true; // one unreadable record must not become a cluster that has forgotten something
+        m->failed = true; // else it would become a cluster that has forgotten something
         fail(m, r, "loading the state", &e);
     }
 }
@@ -126,6 +125,7 @@ static void work(struct master *m)
         fail(m, r, "start", &e);
         return;
     }
+    echo_start(&m->api);
     m->started = true;
     log_info("master", "cluster %s (%s): %u jobs, %u nodes, epoch %lld, API at %s", m->config->name,
              m->identity.id, cluster_job_count(m->cluster), cluster_node_count(m->cluster),

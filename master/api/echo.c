@@ -15,15 +15,39 @@
 // A broken or hostile agent must not use up the numbers.
 #define LEAD_MAX (INT64_C(1) << 40)
 
+#define FORGOTTEN                                                                                  \
+    "what was accepted in between is forgotten (the end of Redis' file was lost, or an older "     \
+    "copy "                                                                                        \
+    "was put in its place)"
+
 static bool is_plausible(const struct api *a, const struct sync_request *msg)
 {
     return msg->seen_epoch <= store_epoch(a->store) + LEAD_MAX &&
            msg->seen_commit <= store_first_commit(a->store) + LEAD_MAX;
 }
 
-static void look(struct api *a, const struct node *n, const struct sync_request *msg)
+static void went_back(struct api *a, const struct node *n, int64_t lost, const char *text)
 {
     struct err e;
+    cluster_rolled_back(a->cluster, n, lost, text);
+    if (backup_note_rollback(a->settings.data_dir, &e) < 0)
+        log_error("store", "%s", e.text);
+}
+
+void echo_start(struct api *a)
+{
+    char text[400];
+    int64_t lost = store_lost_commits(a->store), had = store_first_commit(a->store);
+    (void)snprintf(text, sizeof(text),
+                   "the store went back: commit %" PRId64 " was acknowledged, but it had only "
+                   "%" PRId64 " at the start: " FORGOTTEN,
+                   had + lost, had);
+    if (lost > 0)
+        went_back(a, NULL, lost, text);
+}
+
+static void look(struct api *a, const struct node *n, const struct sync_request *msg)
+{
     char text[400];
     int64_t epoch = store_epoch(a->store), first = store_first_commit(a->store);
     if (msg->seen_epoch < epoch && msg->seen_commit <= first)
@@ -38,12 +62,9 @@ static void look(struct api *a, const struct node *n, const struct sync_request 
     (void)snprintf(text, sizeof(text),
                    "the store went back: node %s has seen commit %" PRId64 " of epoch %" PRId64
                    ", but at the start of epoch %" PRId64 " the store had only %" PRId64
-                   ": what was accepted in between is forgotten (the end of Redis' file was lost, "
-                   "or an older copy was put in its place)",
+                   ": " FORGOTTEN,
                    n->name, msg->seen_commit, msg->seen_epoch, epoch, first);
-    cluster_rolled_back(a->cluster, n, lost, text);
-    if (backup_note_rollback(a->settings.data_dir, &e) < 0)
-        log_error("store", "%s", e.text);
+    went_back(a, n, lost, text);
     if (msg->seen_epoch >= epoch)
         store_raise_epoch(a->store, msg->seen_epoch + 1);
 }

@@ -9,10 +9,10 @@
 #define BATCH_BYTES_MAX ((size_t)4 << 20)
 
 extern const char batch_script[]; // KEYS meta; ARGV epoch, commit, then groups of operations
+// KEYS meta; ARGV schema, an epoch that was given before (0 = none). Answers {epoch, commit}
 extern const char epoch_script[];
-// KEYS: the meta hash; ARGV: our epoch, the one that it is to be raised to. Answers what it is
-// then.
-extern const char raise_script[]; // KEYS meta; ARGV schema. Answers {epoch, commit}
+// KEYS meta; ARGV our epoch, the one that it is to be raised to. Answers what it is then.
+extern const char raise_script[];
 
 // Arguments of one call. Reused from call to call; zero-initialised. `argv` points into `arena` and
 // into the batch.

@@ -58,5 +58,8 @@ const char epoch_script[] =
     "end\n"
     "redis.call('HSET', KEYS[1], 'schema', ARGV[1])\n"
     "redis.call('HSETNX', KEYS[1], 'commit', '0')\n"
+    "if tonumber(ARGV[2]) > tonumber(redis.call('HGET', KEYS[1], 'epoch') or 0) then\n"
+    "  redis.call('HSET', KEYS[1], 'epoch', ARGV[2])\n"
+    "end\n"
     "return {redis.call('HINCRBY', KEYS[1], 'epoch', 1), tonumber(redis.call('HGET', KEYS[1], "
     "'commit'))}\n";

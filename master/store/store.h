@@ -16,7 +16,8 @@ struct store_options {
     uv_loop_t *loop;
     const char *redis_url;   // an external Redis (redis_address.h); NULL = a child of our own, for
                              // which the next five are
-    const char *data_dir;    // DIR/redis/ holds the AOF; locked against a second master
+    const char *data_dir;    // DIR/commit.mark remembers the last commit; DIR/redis/ holds the AOF;
+                             // locked against a second master
     const char *run_dir;     // the child's unix socket: RUN/redis.sock
     const char *log_path;    // the child's log file, NULL = inherit stderr
     const char *pid_path;    // written with the child's pid, NULL = none
@@ -44,6 +45,8 @@ bool store_ok(const struct store *s, const char **ret_reason);
 int64_t store_epoch(const struct store *s);
 int64_t store_commit_number(const struct store *s); // last durable batch
 int64_t store_first_commit(const struct store *s);  // the last durable batch of earlier owners
+// So many commits less than were acknowledged the store had at our start: it went back.
+int64_t store_lost_commits(const struct store *s);
 // Somebody has seen epochs of this store that it doesn't know: `epoch` (above ours) becomes ours,
 // durably, after a short interruption; then store_epoch() says so.
 void store_raise_epoch(struct store *s, int64_t epoch);

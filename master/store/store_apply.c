@@ -30,6 +30,7 @@ void store_cancel_batch(struct store *s)
 static void piece_durable(struct store *s)
 {
     s->commit++;
+    store_mark_put(s);
     s->trouble = false;
     store_healthy(s);
     if (s->phase != STORE_RUNNING || !s->usable)

@@ -48,6 +48,8 @@ struct store {
     int64_t epoch_wanted; // to be raised to; 0 = no
     int64_t commit;
     int64_t first_commit;
+    int mark;                            // descriptor; -1 = none
+    int64_t marked_epoch, marked_commit; // by the owner before us; 0 = not known
     char script_sha[64];
     struct setup_check checks[2][CHECKS_MAX]; // at connect; of a batch
     struct loader *loader;                    // while loading
@@ -90,6 +92,11 @@ int store_load_script(struct store *s, redis_reply_fn *fn) WARN_UNUSED;
 int store_ask_settings(struct store *s, bool of_batch) WARN_UNUSED;
 // Takes the answer of the script's load; false = it is no name of a script.
 bool store_keep_script(struct store *s, const struct redisReply *reply);
+
+// mark
+void store_mark_open(struct store *s, const char *folder); // what can't be read is not known
+void store_mark_put(struct store *s);
+void store_mark_close(struct store *s);
 
 // load: calls options.record for every record, then store_loaded(). Goes on where it was after a
 // reconnect.

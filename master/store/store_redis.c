@@ -216,6 +216,7 @@ static void store_free(struct store *s)
     loader_free(s->loader);
     batch_args_free(&s->args);
     store_batch_free(&s->batch);
+    store_mark_close(s);
     free(s->prefix);
     free(s->meta_key);
     free(s);
@@ -306,9 +307,12 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
     s->phase = STORE_STARTING;
     s->external = o->redis_url != NULL;
     set_reason(s, "starting");
+    s->mark = -1;
     int r = make_names(s, o->cluster_id, e);
     if (r == 0)
         r = s->external ? open_external(s, e) : open_own(s, e);
+    if (r == 0) // the folder's lock is ours
+        store_mark_open(s, o->data_dir);
     if (r < 0) {
         store_free(s);
         return r;

@@ -163,6 +163,7 @@ static void on_taken(const struct redisReply *reply, void *userdata)
     }
     s->epoch = e;
     s->commit = s->first_commit = c;
+    store_mark_put(s);
     store_set_up(s);
 }
 
@@ -229,12 +230,13 @@ static void on_owner(const struct redisReply *reply, void *userdata)
 
 static void begin_ownership(struct store *s)
 {
-    char schema[16];
+    char schema[16], above[24];
     (void)snprintf(schema, sizeof(schema), "%d", STORE_SCHEMA);
+    (void)snprintf(above, sizeof(above), "%lld", (long long)s->marked_epoch);
     int r = s->epoch ? redis_conn_call(s->conn, on_owner, s, "HMGET", s->meta_key, "epoch",
                                        "commit", (const char *)NULL)
                      : redis_conn_call(s->conn, on_taken, s, "EVAL", epoch_script, "1", s->meta_key,
-                                       schema, (const char *)NULL);
+                                       schema, above, (const char *)NULL);
     if (r < 0)
         redis_conn_drop(s->conn, strerror(-r));
 }

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import threading
 
-from meadow_cluster import PATIENCE, free_port, wait_fd
+from meadow_cluster import PATIENCE, free_port, job, wait_fd
 
 # The least that meadow's user needs, as docs/operations.md says.
 RIGHTS = ["~meadow:*", "resetchannels", "-@all", "+@read", "+@write", "+@scripting", "+@connection", "+client", "+config|get", "+role"]
@@ -147,3 +147,20 @@ def ended(process, seconds=30):
     finally:
         os.close(fd)
     return process.wait()
+
+
+def refused(cluster, *texts):
+    """Its master doesn't start, and says why."""
+    log = cluster.dir / "log" / "master.log"
+    before = log.stat().st_size
+    assert ended(cluster.start_master(cluster.more, ready=False)) == 1
+    told = log.read_bytes()[before:].decode()
+    for text in texts:
+        assert text in told, told
+    assert "p:w" not in told
+
+
+def running(cluster):
+    jid = cluster.submit(job("echo up; sleep 1000", name="runs"))
+    cluster.wait_task(jid, "running")
+    return jid

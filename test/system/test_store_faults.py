@@ -3,7 +3,6 @@
 
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from meadow_cluster import BIN, PATIENCE, Cluster, job, wait_fd
-from redis_site import Notified, Redis, Relay, ended
+from redis_site import Notified, Redis, Relay, ended, refused, running
 
 
 def reads_show_what_was_committed(cluster, jid):
@@ -105,12 +104,6 @@ def store_is_back(cluster, late=None):
     assert ready.status == 200, ready
     never_unreachable(cluster)
     assert cluster.wait(cluster.submit(job("true", name="after")))["state"] == "succeeded"
-
-
-def running(cluster):
-    jid = cluster.submit(job("echo up; sleep 1000", name="runs"))
-    cluster.wait_task(jid, "running")
-    return jid
 
 
 def test_store_is_killed(external):
@@ -233,16 +226,6 @@ def test_store_that_refuses_its_user_is_told_at_start(stopped):
         stopped.redis.cli("acl", "setuser", "meadow", "resetpass", ">p:w", "+config|get")
 
 
-def refused(cluster, *texts):
-    log = cluster.dir / "log" / "master.log"
-    before = log.stat().st_size
-    assert ended(cluster.start_master(cluster.more, ready=False)) == 1
-    told = log.read_bytes()[before:].decode()
-    for text in texts:
-        assert text in told, told
-    assert "p:w" not in told
-
-
 @pytest.fixture(scope="module")
 def stopped(binaries):
     """One whose master is stopped."""
@@ -301,133 +284,6 @@ def test_accepted_stop_is_carried_out_while_the_store_is_away(external):
     assert cluster.get(f"/v1/jobs/{jid}")["state"] == "stopping"
     cluster.redis.kill(signal.SIGCONT)
     assert cluster.wait(jid)["state"] == "stopped"
-
-
-FAST = "sync_interval: 200ms\nlease: 6s\nstop_lease: 6s\n"
-
-
-def last_file(cluster):
-    """What Redis appends to."""
-    (path,) = (cluster.dir / "master" / "redis" / "appendonlydir").glob("*.incr.aof")
-    return path
-
-
-def kill_both(cluster):
-    cluster.kill("master")
-    cluster.kill("redis")
-
-
-def writes_pid(cluster, name):
-    """A command that tells its process id through a pipe."""
-    path = cluster.dir / name
-    os.mkfifo(path)
-    return path, f"echo $$ > {path}; exec sleep 1000"
-
-
-@pytest.mark.parametrize("epoch", ["kept", "lost as well"])
-def test_store_file_is_cut_at_its_end(make_cluster, epoch):
-    """As when a disk loses what it said to have: nobody is told, the store is only older. Nodes have seen what it had."""
-    cluster = make_cluster(2, cpu=4)
-    cluster.kill("master", signal.SIGTERM)
-    cluster.start_master(FAST)
-    runs = running(cluster)
-    fifo, command = writes_pid(cluster, "pid")
-    gate = cluster.submit(job("sleep 1000", name="gate"))
-    held = cluster.submit({**job(command, name="held"), "after": [{"job": gate, "when": "any"}]})
-    assert cluster.api("POST", f"/v1/jobs/{held}:hold").status == 200
-    assert cluster.api("POST", f"/v1/jobs/{gate}:stop").status == 200
-    assert cluster.wait(gate)["state"] == "stopped"
-    before = cluster.get(f"/v1/jobs/{runs}")["tasks"][0]
-    size = last_file(cluster).stat().st_size
-    if epoch != "kept":
-        cluster.kill("master", signal.SIGTERM)
-        cluster.start_master(FAST)
-    # All of this will be forgotten, though the nodes do it.
-    assert cluster.api("POST", f"/v1/jobs/{held}:release").status == 200
-    first = os.pidfd_open(int(fifo.read_text()))
-    cluster.wait_task(held, "running")
-    assert cluster.get(f"/v1/jobs/{held}")["tasks"][0]["attempt"] == 1
-    lost = cluster.submit(job("sleep 1000", name="lost"))
-    cluster.wait_task(lost, "running")
-    kill_both(cluster)
-    os.truncate(last_file(cluster), size)
-
-    cluster.start_master(FAST)
-    alarm = cluster.wait_event("cluster.rolled_back")
-    assert "the store went back" in alarm["reason"]
-    assert any("earlier state" in w for w in cluster.get("/v1/cluster")["warnings"])
-    assert not re.search(rb"^meadow_store_lost_commits 0$", cluster.api("GET", "/metrics").body, re.M)
-    assert cluster.api("GET", f"/v1/jobs/{lost}").status == 404
-    assert cluster.api("POST", f"/v1/jobs/{held}:release").status == 200
-    second = os.pidfd_open(int(fifo.read_text()))  # comes when it is started again
-    assert select.select([first], [], [], 0)[0]  # never two at once
-    os.close(first)
-    os.close(second)
-    shown = cluster.get(f"/v1/jobs/{held}")["tasks"][0]
-    assert shown["attempt"] > 1, shown  # no number is given twice
-    events = cluster.get("/v1/events?limit=1000")["items"]
-    ids = {(e["type"], e["job"]): e["id"] for e in events}
-    assert ids["task.assigned", held] > ids["cluster.settled", None] > ids["cluster.rolled_back", None]
-    told = [e["type"] for e in events].count("cluster.rolled_back")
-    # What the store knows goes on as the same attempt; and the next start has nothing to tell.
-    cluster.kill("master", signal.SIGTERM)
-    cluster.start_master(FAST)
-    after = cluster.get(f"/v1/jobs/{runs}")["tasks"][0]
-    assert after["state"] == "running" and after["attempt_id"] == before["attempt_id"]
-    assert cluster.get("/v1/cluster?wait_ready=2&wait=60s")["nodes"]["ready"] == 2
-    assert [e["type"] for e in cluster.get("/v1/events?limit=1000")["items"]].count("cluster.rolled_back") == told
-    assert cluster.wait(cluster.submit(job("true", name="after")))["state"] == "succeeded"
-
-
-def test_store_file_ends_in_zeros(make_cluster):
-    """As a file system leaves it when the machine lost power while Redis wrote."""
-    cluster = make_cluster(1, cpu=4)
-    runs = running(cluster)
-    acknowledged = [cluster.submit(job("true", name=f"a-{i}")) for i in range(5)]
-    kill_both(cluster)
-    with open(last_file(cluster), "ab") as file:
-        file.write(b"*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$4\r\nmead" + bytes(100000))
-    cluster.start_master()
-    for jid in acknowledged:
-        assert cluster.wait(jid)["state"] == "succeeded"
-    assert cluster.get(f"/v1/jobs/{runs}")["state"] == "running"
-    assert "100000 zero bytes" in (cluster.dir / "log" / "master.log").read_text()
-    assert cluster.wait(cluster.submit(job("true", name="after")))["state"] == "succeeded"
-
-
-def test_store_file_is_damaged_in_the_middle(make_cluster):
-    """Nothing is guessed: the master doesn't start, and says what can be done."""
-    cluster = make_cluster(1)
-    cluster.kill("master", signal.SIGTERM)
-    data = bytearray(last_file(cluster).read_bytes())
-    middle = data.index(b"\r\n$", len(data) // 2)
-    damaged = data[:middle + 2] + b"?" + data[middle + 3:]
-    last_file(cluster).write_bytes(damaged)
-    cluster.more = ""
-    refused(cluster, "redis-check-aof --fix", "make a copy of the folder")
-    assert last_file(cluster).read_bytes() == damaged
-    last_file(cluster).write_bytes(data)
-    cluster.start_master()
-
-
-def test_store_goes_back_while_the_master_works(make_cluster):
-    """It ends: what it knows is not what is on the disk. The next one tells."""
-    cluster = make_cluster(1, cpu=4)
-    cluster.kill("master", signal.SIGTERM)
-    master = cluster.start_master(FAST)
-    size = last_file(cluster).stat().st_size
-    lost = running(cluster)
-    master.send_signal(signal.SIGSTOP)
-    cluster.kill("redis")
-    os.truncate(last_file(cluster), size)
-    master.send_signal(signal.SIGCONT)
-    assert ended(master) == 1
-    assert "the store went back" in (cluster.dir / "log" / "master.log").read_text()
-    cluster.start_master(FAST)
-    cluster.wait_event("cluster.rolled_back")
-    cluster.wait_event("cluster.settled")
-    assert cluster.api("GET", f"/v1/jobs/{lost}").status == 404
-    assert cluster.wait(cluster.submit(job("true", name="after")))["state"] == "succeeded"
 
 
 def test_store_that_hangs(make_cluster):
