@@ -235,8 +235,9 @@ int cmd_data_list(struct cli *cli, const struct args *args)
     if (code != CLI_OK)
         return code;
     cli_sort(list, "path");
-    if (cli_print_value(cli, list))
-        return CLI_OK;
-    cli_print_items(cli, json_object_get(list, "items"), &view);
+    if (!cli_print_value(cli, list))
+        cli_print_items(cli, json_object_get(list, "items"), &view);
+    if (!json_opt_bool(list, "complete", true))
+        (void)fputs("meadow: there is more than is listed: `meadow data list FOLDER`\n", stderr);
     return CLI_OK;
 }

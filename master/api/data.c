@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// /v1/data: files of the cluster's shared data folder. A PUT goes to a temporary file beside the
-// target and takes its place when it is whole and its digest is right. Paths are walked by openat2
-// beneath the folder: no "..", no link leads out of it.
+// /v1/data: files of the cluster's shared data folder. A PUT goes to a file without a name (one
+// that is hidden where the file system has none such), and takes its place when it is whole and its
+// digest is right: a master that is killed meanwhile leaves nothing behind. Paths are walked by
+// openat2 beneath the folder: no "..", no link leads out of it.
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/json.h"
@@ -17,7 +18,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+// The loop waits for the listing, so it ends somewhere, also in a tree of empty folders.
 #define LIST_MAX 10000
+#define LOOK_MAX 100000
 #define DEPTH_MAX 32
 
 static int open_beneath(int dir, const char *path, int flags, mode_t mode)
@@ -88,7 +91,7 @@ static int open_parent(int dir, const char *path, const char **ret_leaf)
 
 struct upload {
     int dir, fd;
-    char temp[64];
+    char temp[64]; // its name; "" = it has none yet
     char leaf[256];
     mode_t mode;
     char digest[80]; // wanted, "" = none given
@@ -100,7 +103,7 @@ static void upload_free(struct upload *u, bool remove)
 {
     if (u->fd >= 0)
         (void)close(u->fd);
-    if (remove && u->dir >= 0)
+    if (remove && u->dir >= 0 && u->temp[0])
         (void)unlinkat(u->dir, u->temp, 0);
     if (u->dir >= 0)
         (void)close(u->dir);
@@ -140,6 +143,51 @@ static void hex_digest(struct upload *u, char out[80])
         (void)snprintf(out + 7 + (size_t)i * 2, 3, "%02x", md[i]);
 }
 
+static int temp_name(struct upload *u)
+{
+    char random[17];
+    if (id_random(random, 16) < 0)
+        return -EIO;
+    (void)snprintf(u->temp, sizeof(u->temp), ".meadow-upload-%s", random);
+    return 0;
+}
+
+static int make_temp(struct upload *u)
+{
+    u->fd = openat(u->dir, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+    if (u->fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL))
+        return u->fd < 0 ? -errno : 0;
+    int r = temp_name(u);
+    if (r < 0)
+        return r;
+    u->fd = openat(u->dir, u->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (u->fd >= 0)
+        return 0;
+    u->temp[0] = '\0';
+    return -errno;
+}
+
+// linkat() replaces nothing, so a name of its own comes first.
+static int give_name(struct upload *u)
+{
+    char self[40];
+    int r = temp_name(u);
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", u->fd);
+    if (r < 0 || linkat(AT_FDCWD, self, u->dir, u->temp, AT_SYMLINK_FOLLOW) == 0)
+        return r;
+    return -errno;
+}
+
+static int upload_commit(struct upload *u)
+{
+    if (fchmod(u->fd, u->mode) < 0 || fsync(u->fd) < 0)
+        return -errno;
+    int r = u->temp[0] ? 0 : give_name(u);
+    if (r < 0)
+        return r;
+    return renameat(u->dir, u->temp, u->dir, u->leaf) < 0 || fsync(u->dir) < 0 ? -errno : 0;
+}
+
 static void upload_end(struct call *call)
 {
     char digest[80];
@@ -153,9 +201,9 @@ static void upload_end(struct call *call)
         upload_free(u, true);
         return;
     }
-    if (fchmod(u->fd, u->mode) < 0 || fsync(u->fd) < 0 ||
-        renameat(u->dir, u->temp, u->dir, u->leaf) < 0 || fsync(u->dir) < 0) {
-        problem_errno(call, -errno, call->params[0]);
+    int r = upload_commit(u);
+    if (r < 0) {
+        problem_errno(call, r, call->params[0]);
         upload_free(u, true);
         return;
     }
@@ -170,7 +218,6 @@ static void upload_end(struct call *call)
 static int upload_open(struct call *call, struct upload *u)
 {
     const char *leaf = NULL;
-    char random[17];
     const char *mode = http_request_header(call->req, "X-Meadow-Mode");
     const char *digest = http_request_header(call->req, "X-Meadow-Digest");
     cleanup_close int dir = root(call);
@@ -182,12 +229,9 @@ static int upload_open(struct call *call, struct upload *u)
     if (u->dir < 0)
         return u->dir;
     (void)snprintf(u->leaf, sizeof(u->leaf), "%s", leaf);
-    if (id_random(random, 16) < 0)
-        return -EIO;
-    (void)snprintf(u->temp, sizeof(u->temp), ".meadow-upload-%s", random);
-    u->fd = openat(u->dir, u->temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (u->fd < 0)
-        return -errno;
+    int r = make_temp(u);
+    if (r < 0)
+        return r;
     u->hash = EVP_MD_CTX_new();
     return u->hash && EVP_DigestInit_ex(u->hash, EVP_sha256(), NULL) == 1 ? 0 : -ENOMEM;
 }
@@ -239,7 +283,29 @@ void data_get(struct call *call)
     http_respond_file(call->req, 200, "application/octet-stream", fd, 0, (uint64_t)st.st_size);
 }
 
-static void list_into(int dir, const char *prefix, json_t *items, int depth)
+struct listing {
+    json_t *items;
+    size_t looked;
+    bool complete;
+};
+
+static bool list_room(struct listing *l)
+{
+    l->complete = json_array_size(l->items) < LIST_MAX && l->looked < LOOK_MAX;
+    return l->complete;
+}
+
+static void list_file(struct listing *l, const char *path, const struct stat *st)
+{
+    json_t *j = json_object();
+    json_put_str(j, "path", path);
+    json_put_i64(j, "size", st->st_size);
+    json_put_i64(j, "mode", st->st_mode & 0777);
+    json_put_time(j, "mtime", (int64_t)st->st_mtim.tv_sec * 1000);
+    (void)json_array_append_new(l->items, j);
+}
+
+static void list_into(struct listing *l, int dir, const char *prefix, int depth)
 {
     DIR *d = fdopendir(dir);
     if (!d) {
@@ -247,29 +313,26 @@ static void list_into(int dir, const char *prefix, json_t *items, int depth)
         return;
     }
     const struct dirent *x;
-    while ((x = readdir(d)) && json_array_size(items) < LIST_MAX) {
+    while ((x = readdir(d)) && l->complete) {
         struct stat st;
         char path[1024];
         if (strcmp(x->d_name, ".") == 0 || strcmp(x->d_name, "..") == 0 ||
-            strncmp(x->d_name, ".meadow-upload-", 15) == 0)
+            strncmp(x->d_name, ".meadow-upload-", 15) == 0 ||
+            fstatat(dirfd(d), x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
             continue;
-        if (fstatat(dirfd(d), x->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-            continue;
+        if (!list_room(l))
+            break;
+        l->looked++;
         (void)snprintf(path, sizeof(path), "%s%s%s", prefix, prefix[0] ? "/" : "", x->d_name);
-        if (S_ISDIR(st.st_mode)) {
-            int sub = open_beneath(dirfd(d), x->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
-            if (sub >= 0 && depth < DEPTH_MAX)
-                list_into(sub, path, items, depth + 1);
-            else if (sub >= 0)
-                (void)close(sub);
+        if (!S_ISDIR(st.st_mode)) {
+            list_file(l, path, &st);
             continue;
         }
-        json_t *j = json_object();
-        json_put_str(j, "path", path);
-        json_put_i64(j, "size", st.st_size);
-        json_put_i64(j, "mode", st.st_mode & 0777);
-        json_put_time(j, "mtime", (int64_t)st.st_mtim.tv_sec * 1000);
-        (void)json_array_append_new(items, j);
+        int sub = open_beneath(dirfd(d), x->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+        if (sub >= 0 && depth < DEPTH_MAX)
+            list_into(l, sub, path, depth + 1);
+        else if (sub >= 0)
+            (void)close(sub);
     }
     (void)closedir(d);
 }
@@ -288,9 +351,11 @@ void data_list(struct call *call)
         problem_errno(call, fd, all ? "shared data" : path);
         return;
     }
-    json_t *items = json_array();
-    list_into(fd, all ? "" : path, items, 0);
-    api_reply_now(call, 200, api_list(items, NULL, json_array_size(items)));
+    struct listing l = {.items = json_array(), .complete = true};
+    list_into(&l, fd, all ? "" : path, 0);
+    json_t *j = api_list(l.items, NULL, json_array_size(l.items));
+    json_put_bool(j, "complete", l.complete);
+    api_reply_now(call, 200, j);
 }
 
 void data_delete(struct call *call)
