@@ -114,7 +114,7 @@ static bool on_line_lf(struct http_guard *g, unsigned char c)
     if (c != '\n')
         return refuse(g, "a CR without LF in the head");
     if (++g->lines > LIMIT_HEAD_LINES)
-        return refuse(g, "too many header lines");
+        return refuse(g, "more than 100 header lines");
     g->state = NAME_START;
     return true;
 }
@@ -333,6 +333,14 @@ static size_t skip(struct http_guard *g, size_t len)
     return n;
 }
 
+static bool head_too_long(struct http_guard *g)
+{
+    if (g->state > HEAD_LF || ++g->head_len <= LIMIT_HEAD_BYTES)
+        return false;
+    g->too_large = true;
+    return !refuse(g, "the request line and headers are longer than 8 KiB");
+}
+
 bool http_guard_feed(struct http_guard *g, const char *data, size_t len)
 {
     size_t at = 0;
@@ -340,7 +348,7 @@ bool http_guard_feed(struct http_guard *g, const char *data, size_t len)
     while (at < len && !g->why) {
         if (g->state == BODY || g->state == CHUNK_DATA)
             at += skip(g, len - at);
-        else if (on_byte(g, (unsigned char)data[at]))
+        else if (!head_too_long(g) && on_byte(g, (unsigned char)data[at]))
             at++;
         if (g->state == METHOD && g->part_len == 0 && !g->why)
             good = at;

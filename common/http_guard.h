@@ -13,9 +13,10 @@ struct http_guard { // all zero = before the first request
     uint8_t state;
     uint8_t part_len; // of the word that is compared: a name, a version, an encoding
     char part[20];
-    uint16_t lines;
+    uint16_t lines, head_len;
     uint32_t heads; // complete ones so far
     bool has_length, has_encoding, has_host, old_version, trailers;
+    bool too_large;  // why it was refused, when it was: 431
     uint64_t left;   // of the body or chunk
     size_t good;     // bytes of the last call that belong to requests complete before the refusal
     const char *why; // of the refusal; NULL = none yet

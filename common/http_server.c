@@ -5,6 +5,7 @@
 #include "common/http_server_internal.h"
 
 #include "common/cleanup.h"
+#include "common/limits.h"
 #include "common/tls_front.h"
 
 #include <signal.h>
@@ -13,7 +14,6 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
-#define POOL_BYTES 16384u
 #define POOL_STEP 1024u
 
 static void drop_log(void *cls, const char *fmt, va_list ap)
@@ -237,7 +237,7 @@ static int start_daemon(struct http_server *s)
         MHD_OPTION_NOTIFY_COMPLETED, request_completed, s, MHD_OPTION_NOTIFY_CONNECTION,
         on_connection, s, MHD_OPTION_URI_LOG_CALLBACK, on_uri, s, MHD_OPTION_CONNECTION_TIMEOUT,
         idle_s, MHD_OPTION_CONNECTION_LIMIT, s->options.max_connections + s->options.max_local + 64,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LIMIT_HEAD_POOL,
         MHD_OPTION_CONNECTION_MEMORY_INCREMENT, (size_t)POOL_STEP, MHD_OPTION_END);
     return s->daemon ? 0 : -EIO;
 }

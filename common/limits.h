@@ -3,8 +3,10 @@
 // operator may choose is the section `limits` of master.yml (master/config.c).
 #pragma once
 
-// A request's head: libmicrohttpd keeps it in one pool of this size for each connection.
-#define LIMIT_HEAD_BYTES 16384
+// A request's head. libmicrohttpd keeps it, and some 60 bytes for each header line, in one pool for
+// each connection, which has room for both.
+#define LIMIT_HEAD_BYTES 8192
+#define LIMIT_HEAD_POOL 16384
 // Header lines of one request; more is refused before they are parsed.
 #define LIMIT_HEAD_LINES 100
 // A handshake that is older than this may be ended to make room for a new one.

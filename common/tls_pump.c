@@ -213,7 +213,9 @@ void tls_pump(struct tls_conn *c)
     if (!pump(c))
         tls_conn_close(c);
     else if (c->inner_eof && !c->to_client.data && c->bad)
-        tls_conn_refuse(c, 400, "Bad Request", c->guard.why);
+        tls_conn_refuse(c, c->guard.too_large ? 431 : 400,
+                        c->guard.too_large ? "Request Header Fields Too Large" : "Bad Request",
+                        c->guard.why);
     else if (c->inner_eof && !c->to_client.data)
         tls_conn_linger(c);
     else

@@ -295,6 +295,12 @@ def test_ambiguous_requests_are_refused(cluster, name):
     assert "x" not in [f["path"] for f in listed]
 
 
+def test_long_heads_are_told_the_limit(cluster):
+    for head in (b"GET /v1/cluster HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 9000, b"GET /" + b"a" * 40000):
+        got = answer_to(cluster, head + b"\r\n\r\n")
+        assert got.startswith(b"HTTP/1.1 431 ") and b"application/problem+json" in got and b"longer than 8 KiB" in got, got
+
+
 def test_an_answer_before_the_refusal_still_comes(cluster):
     got = answer_to(cluster, b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n" + BAD_HEADS["folded"])
     assert got.startswith(b"HTTP/1.1 200 "), got

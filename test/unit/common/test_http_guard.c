@@ -163,7 +163,26 @@ START_TEST(header_lines_are_bounded)
         while (n < 1000 && http_guard_feed(&g, "X: y\r\n", 6))
             n++;
         ck_assert_int_lt(n, 200);
-        ck_assert_ptr_nonnull(strstr(g.why, "too many"));
+        ck_assert_ptr_nonnull(strstr(g.why, "100 header lines"));
+    }
+END_TEST
+
+START_TEST(heads_are_bounded_and_bodies_are_not)
+    {
+        struct http_guard g = {0};
+        char filler[8192];
+        static const char head[] = "POST / HTTP/1.1\r\nContent-Length: 8192\r\nX: ";
+        memset(filler, 'x', sizeof(filler));
+        for (int i = 0; i < 3; i++) { // each head and body for itself
+            ck_assert(http_guard_feed(&g, head, sizeof(head) - 1));
+            ck_assert(http_guard_feed(&g, filler, 8000));
+            ck_assert(http_guard_feed(&g, "\r\n\r\n", 4));
+            ck_assert(http_guard_feed(&g, filler, sizeof(filler)));
+        }
+        ck_assert(!g.too_large);
+        ck_assert(http_guard_feed(&g, head, sizeof(head) - 1));
+        ck_assert(!http_guard_feed(&g, filler, sizeof(filler)));
+        ck_assert(g.too_large);
     }
 END_TEST
 
@@ -176,6 +195,7 @@ int main(void)
     tcase_add_test(tc, good_bytes_are_counted);
     tcase_add_test(tc, nul_is_refused);
     tcase_add_test(tc, header_lines_are_bounded);
+    tcase_add_test(tc, heads_are_bounded_and_bodies_are_not);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
