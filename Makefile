@@ -100,7 +100,7 @@ BENCH_BINS := $(patsubst test/bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 SIM_BINS   := $(patsubst test/sim/%.c,$(BUILD)/sim/%,$(SIM_SRC))
 SWARM      := $(BUILD)/sim/swarm
 
-.PHONY: chaos swarm all libs bins unit-bins bench-bins sim-bins check check-fast unit demo install asan fuzz \
+.PHONY: chaos skew swarm all libs bins unit-bins bench-bins sim-bins check check-fast unit demo install asan fuzz \
         fuzz-bins fuzz-merge bench bench-scheduler sim lint lint-scripts tidy cppcheck format clean deb help print-%
 all: libs bins $(SWARM)
 libs: $(LIBS)
@@ -156,6 +156,24 @@ $(BUILD)/bin/meadow-master: $(call objs,master/main.c) $(call lib,master) $(call
 $(BUILD)/bin/meadow-agent: $(call objs,node-agent/main.c) $(call lib,agent) $(call lib,proto) $(call lib,common)
 	@mkdir -p $(@D)
 	$(link)
+
+# Master and agent of another protocol version: `make skew PROTOCOL=2` makes them into build/skew/2/bin.
+ifneq ($(PROTOCOL),)
+SKEW := $(BUILD)/skew/$(PROTOCOL)
+SKEW_SRC := $(shell grep -l MEADOW_PROTOCOL proto/*.c master/*/*.c node-agent/*.c)
+skew_objs = $(patsubst %.c,$(SKEW)/obj/%.o,$(filter proto/% $(1)/%,$(SKEW_SRC)))
+$(SKEW)/obj/%.o: %.c $(BUILD)/.flags
+	@mkdir -p $(@D)
+	$(call say,CC,$< (protocol $(PROTOCOL)))$(COMPILE) $(ALL_CFLAGS) $(ERR_CFLAGS) -DMEADOW_PROTOCOL=$(PROTOCOL) -MMD -MP -c -o $@ $<
+$(SKEW)/bin/meadow-master: $(call objs,master/main.c) $(call skew_objs,master) $(call lib,master) $(call lib,proto) $(call lib,common)
+	@mkdir -p $(@D)
+	$(link)
+$(SKEW)/bin/meadow-agent: $(call objs,node-agent/main.c) $(call skew_objs,node-agent) $(call lib,agent) $(call lib,proto) $(call lib,common)
+	@mkdir -p $(@D)
+	$(link)
+skew: $(SKEW)/bin/meadow-master $(SKEW)/bin/meadow-agent bins
+	@ln -sf ../../../bin/meadow-init $(SKEW)/bin/
+endif
 
 # meadow-init runs inside other people's images: static, small, libc only, never with sanitizers.
 INIT_CFLAGS := $(BASE_CFLAGS) -Os -g -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong \

@@ -156,11 +156,6 @@ static int build(struct sync *s, bool is_sync, struct sync_request *q)
 
 // --- answers -------------------------------------------------------------------------------------
 
-static bool protocol_fits(int protocol)
-{
-    return protocol >= MEADOW_PROTOCOL - 1 && protocol <= MEADOW_PROTOCOL + 1;
-}
-
 static int read_answer(int error, int status, const json_t *body, const struct err *http_err,
                        struct sync_answer *a, char *why, size_t size)
 {
@@ -180,11 +175,10 @@ static int read_answer(int error, int status, const json_t *body, const struct e
             return -EKEYEXPIRED;
         return status == 409 || status == 401 || status == 403 ? -EACCES : -EIO;
     }
-    int r =
-        body ? sync_answer_from_json(body, a, &e) : err_set(&e, -EPROTO, "the answer is no JSON");
-    if (r == 0 && !protocol_fits(a->protocol))
-        r = err_set(&e, -EPROTO, "the master speaks protocol %d, this agent %d", a->protocol,
-                    MEADOW_PROTOCOL);
+    int r = body ? protocol_check(json_opt_i64(body, "protocol", 0), "master", &e)
+                 : err_set(&e, -EPROTO, "the answer is no JSON");
+    if (r == 0)
+        r = sync_answer_from_json(body, a, &e);
     if (r < 0) {
         (void)snprintf(why, size, "%s", e.text);
         sync_answer_reset(a);

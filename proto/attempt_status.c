@@ -69,11 +69,11 @@ static int read_words(struct attempt_status *s, const json_t *j, struct err *e)
     if (attempt_state_from_string(text, &s->state) < 0)
         return err_set(e, -EPROTO, "member \"state\": unknown state");
     if (attempt_cause_from_string(json_opt_str(j, "cause", "none"), &s->cause) < 0)
-        return err_set(e, -EPROTO, "member \"cause\": unknown cause");
+        s->cause = CAUSE_UNKNOWN; // a newer side's word, which its reason explains
     if (logs_state_from_string(json_opt_str(j, "logs", "open"), &s->logs) < 0)
         return err_set(e, -EPROTO, "member \"logs\": unknown state");
     if (health_word_from_string(json_opt_str(j, "health", "none"), &s->health) < 0)
-        return err_set(e, -EPROTO, "member \"health\": unknown word");
+        s->health = HEALTH_WORD_NONE; // likewise
     return 0;
 }
 

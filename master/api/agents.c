@@ -188,13 +188,27 @@ void agents_release(struct api *a)
             respond(n->held_by);
 }
 
+// While the store is down the model stays as it is.
+static int check_protocol(struct call *call, int64_t protocol, struct err *e)
+{
+    const char *reason;
+    return store_ok(call->api->store, &reason)
+               ? cluster_node_protocol(call->api->cluster, call->who.node, protocol, e)
+               : protocol_check(protocol, "agent", e);
+}
+
 static int parse(struct call *call, struct sync_request *msg)
 {
     struct err e = {""};
     cleanup_json json_t *j = api_body(call);
     if (!j)
         return -EPROTO;
-    int r = sync_request_from_json(j, msg, &e);
+    int r = check_protocol(call, json_opt_i64(j, "protocol", 0), &e);
+    if (r < 0) {
+        api_problem(call, 400, "%s", e.text);
+        return r;
+    }
+    r = sync_request_from_json(j, msg, &e);
     if (r < 0)
         api_problem(call, 400, "not a sync message: %s", e.text);
     return r;

@@ -83,6 +83,10 @@ static bool read_request(struct call *call, const json_t *j, struct join_request
         api_problem(call, 401, "%s", e.text);
         return false;
     }
+    if (protocol_check(json_opt_i64(j, "protocol", 0), "agent", &e) < 0) {
+        api_problem(call, 422, "%s", e.text);
+        return false;
+    }
     if (!name_ok(q->claim.name)) {
         api_problem(call, 422,
                     "name: \"%.80s\" is not a node name: letters, digits, '.', '_', '-', at most "

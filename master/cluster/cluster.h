@@ -116,6 +116,10 @@ void cluster_node_set_labels(struct cluster *c, struct node *n, json_t *labels, 
 void cluster_node_remove(struct cluster *c, struct node *n, const char *user);
 // A node that was removed, by id or name (the last of that name); NULL = unknown or forgotten.
 const struct gone_node *cluster_node_gone(struct cluster *c, const char *ref);
+// Before anything else of a message is read: -EPROTO when the agent's version is too far from ours;
+// then the node is as good as silent, and its reason says why.
+int cluster_node_protocol(struct cluster *c, struct node *n, int64_t protocol,
+                          struct err *e) WARN_UNUSED;
 // One message of an agent (sync or report), applied. -EBUSY: a second live instance; -EPROTO.
 // `held_gone`: see api/agents.c.
 int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg,

@@ -181,13 +181,16 @@ static int check_size(const char *what, const json_t *part, struct err *e)
                : err_set(e, -EPROTO, "%s: %zu bytes, expected at most %d", what, len, TOLD_BYTES);
 }
 
+int cluster_node_protocol(struct cluster *c, struct node *n, int64_t protocol, struct err *e)
+{
+    int r = protocol_check(protocol, "agent", e);
+    if (r < 0 && n->state != NODE_LOST && !n->identity.removing)
+        node_set_state(c, n, NODE_UNREACHABLE, e->text);
+    return r;
+}
+
 int cluster_node_message(struct cluster *c, struct node *n, struct sync_request *msg, struct err *e)
 {
-    if (abs(msg->protocol - MEADOW_PROTOCOL) > 1)
-        return err_set(
-            e, -EPROTO,
-            "protocol %d is not spoken here (this master speaks %d): upgrade the older side",
-            msg->protocol, MEADOW_PROTOCOL);
     int r = check_size("node", msg->node, e);
     if (r == 0)
         r = check_size("usage", msg->usage, e);

@@ -43,6 +43,7 @@ class Host:
         self.name = f"{net.prefix}{number}"
         self.address = f"10.77.0.{number + 10}"
         self.process = None
+        self.bin = BIN  # where its program is
         self.env = {}  # more of the daemon's environment
         run("ip", "netns", "add", self.name)
         net.names.append(self.name)
@@ -74,7 +75,7 @@ class Host:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s, open(log, "ab") as out:
             s.bind(str(note))
             self.process = subprocess.Popen(
-                ["nsenter", f"--net=/run/netns/{self.name}", str(BIN / program), "--config", str(config)],
+                ["nsenter", f"--net=/run/netns/{self.name}", str(self.bin / program), "--config", str(config)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
                 env={**os.environ, **self.env, "NOTIFY_SOCKET": str(note)},
             )

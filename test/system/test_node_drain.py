@@ -13,6 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 from hosts import Hosts, usable, wait_line  # noqa: E402
+from set_clock import SetClock  # noqa: E402
 
 pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
 
@@ -88,28 +89,24 @@ def test_drain_reaches_its_deadline(hosts):
     h.wait_event("node.drained", after=mark, node=node)
 
 
-def test_master_restarts_while_a_node_is_drained(hosts, monkeypatch, tmp_path):
+def test_master_restarts_while_a_node_is_drained(hosts, tmp_path):
     """The deadline is stored, and goes by a clock that nobody sets: an hour ahead or back after the restart changes nothing."""
-    redis = tmp_path / "redis"  # libfaketime and Redis's allocator don't go together
-    redis.write_text('#!/bin/sh\nunset LD_PRELOAD\nexec redis-server "$@"\n')
-    redis.chmod(0o755)
-    h = hosts(master_extra=f"redis_server: {redis}\n")
+    h = hosts()
+    clock = SetClock(tmp_path)
+    h.master.env = {**h.master.env, **clock.env}
     job, node = start(h)
     drain(h, node, reason="dust", deadline="30m")
     before = h.node(node)["drain"]
-    library = next(iter(Path("/usr/lib").glob("*/faketime/libfaketime.so.1")), None)
-    for step in ("+1h", "-1h") if library else ():
+    for step in ("+1h", "-1h"):
         h.master.kill(signal.SIGTERM)
-        with monkeypatch.context() as m:
-            m.setenv("LD_PRELOAD", str(library))
-            m.setenv("FAKETIME", step)
-            m.setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1")
-            h.start_master()
+        clock.step(step)
+        h.start_master()
         shown = h.node(node)
         assert shown["draining"] and shown["drain"]["reason"] == "dust" and not shown["drain"]["over"], shown
         assert h.task(job)["state"] == "running"
         # It is still in the half hour after the order; only the wall clock's word for it moved.
         assert (shown["drain"]["deadline"] > before["deadline"]) == (step == "+1h"), (shown, before)
+    clock.step("now")
     h.master.kill(signal.SIGTERM)
     h.start_master()
     assert h.node(node)["drain"]["deadline"][:19] == before["deadline"][:19]

@@ -208,7 +208,6 @@ START_TEST(status_refuses)
             "{\"id\":\"a\",\"change\":1,\"state\":\"dead\"}",
             "{\"id\":\"a/b\",\"change\":1,\"state\":\"ended\"}",
             "{\"id\":\"a\",\"state\":\"ended\"}",
-            "{\"id\":\"a\",\"change\":1,\"state\":\"ended\",\"cause\":\"bored\"}",
             "{\"id\":\"a\",\"change\":1,\"state\":\"ended\",\"exit_code\":-1}",
             "{\"id\":\"a\",\"change\":1,\"state\":\"ended\",\"exit_code\":\"0\"}",
             "{\"id\":\"a\",\"change\":1,\"state\":\"ended\",\"signal\":500}",
@@ -220,6 +219,20 @@ START_TEST(status_refuses)
             cleanup_json json_t *j = parsed(bad[i]);
             ck_assert_msg(attempt_status_from_json(j, &s, &e) == -EPROTO, "accepted: %s", bad[i]);
         }
+    }
+END_TEST
+
+// What a side that is one version ahead may say.
+START_TEST(status_of_a_newer_side)
+    {
+        struct attempt_status s;
+        struct err e;
+        cleanup_json json_t *j = parsed("{\"id\":\"a\",\"change\":1,\"state\":\"ended\",\"cause\":"
+                                        "\"bored\",\"health\":\"fine\",\"mood\":{\"x\":[1]}}");
+
+        ck_assert_int_eq(attempt_status_from_json(j, &s, &e), 0);
+        ck_assert_int_eq(s.cause, CAUSE_UNKNOWN); // never a success
+        ck_assert_int_eq(s.health, HEALTH_WORD_NONE);
     }
 END_TEST
 
@@ -235,6 +248,7 @@ int main(void)
     tcase_add_test(tc, status_keeps_exit_code_zero);
     tcase_add_test(tc, status_reason_of_any_bytes);
     tcase_add_test(tc, status_refuses);
+    tcase_add_test(tc, status_of_a_newer_side);
     suite_add_tcase(suite, tc);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
