@@ -4,6 +4,7 @@
 import collections
 import os
 import re
+import signal
 from pathlib import Path
 
 from meadow_cluster import PATIENCE, job
@@ -48,6 +49,8 @@ def run_jobs(cluster, first, count):
 
 def test_nothing_grows(make_cluster):
     cluster = make_cluster(2, cpu=8)
+    cluster.kill("master", signal.SIGTERM)
+    cluster.start_master("limits: {identity_rate: 100000, identity_burst: 100000, address_rate: 100000, address_burst: 100000}\n")
     pids = {name: cluster.pid(name) for name in DAEMONS}
     run_jobs(cluster, 0, WARM_UP)
     before = {name: (descriptors(pid), anonymous_kib(pid)) for name, pid in pids.items()}
