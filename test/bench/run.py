@@ -279,7 +279,7 @@ def without_limits(c):
     (c.dir / "n").unlink(missing_ok=True)
     ready = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     ready.bind(str(c.dir / "n"))
-    ready.settimeout(30)
+    ready.settimeout(300)
     with open(c.dir / "log" / "master.log", "ab") as log:
         subprocess.Popen([BIN / "meadow-master", "--config", config], stdout=log, stderr=log, env={**os.environ, "NOTIFY_SOCKET": str(c.dir / "n")})
     while b"READY=1" not in ready.recv(4096):

@@ -25,7 +25,9 @@ class SetClock:
             os.replace(str(library) + ".new", library)
         file = Path(folder) / f"clock-{id(self)}"
         file.write_bytes(bytes(8))
-        self.env = {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(file)}
+        # A sanitized daemon wants its own library first.
+        self.env = {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(file),
+                    "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
         with open(file, "r+b") as f:
             self.offset = mmap.mmap(f.fileno(), 8)
 
