@@ -211,7 +211,8 @@ static int64_t pick_by_look(const struct plan_index *x, enum alloc_mode mode, en
     int64_t best = -1;
     struct plan_key best_key = {0};
     for (size_t i = 0; i < x->n; i++) {
-        if (!plan_fits_on(x, i, need) || plan_but_has(but, (int64_t)i))
+        if (!plan_fits_on(x, i, need) || !plan_suits(&x->views[i], need) ||
+            plan_but_has(but, (int64_t)i))
             continue;
         struct plan_key key = place_key(x, mode, m, i);
         if (best < 0 || plan_prefers(x, &key, i, &best_key, (size_t)best)) {
@@ -262,11 +263,20 @@ struct plan_but plan_avoided(const struct plan_index *x, const char *avoid)
     return but;
 }
 
-static int64_t pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
-                    const struct plan_need *need, const struct plan_but *but)
+static int64_t pick_one(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                        const struct plan_need *need, const struct plan_but *but)
 {
     return *slot(x, mode, m) ? pick_by_tree(x, mode, m, need, but)
                              : pick_by_look(x, mode, m, need, but);
+}
+
+static int64_t pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                    const struct plan_need *need, const struct plan_but *but)
+{
+    struct plan_need sparing = *need;
+    sparing.spares = mode == ALLOC_BEST_FIT && need->gpus > 0;
+    int64_t at = pick_one(x, mode, m, &sparing, but);
+    return at < 0 && sparing.spares ? pick_one(x, mode, m, need, but) : at;
 }
 
 int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,

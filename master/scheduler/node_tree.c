@@ -268,7 +268,7 @@ static int32_t first(const struct node_tree *t, int32_t top, const struct plan_n
         int32_t found = first(t, x->left, need, node_at, but);
         if (found != NONE)
             return found;
-        if (!plan_but_has(but, top) && plan_fits(&x->own, need) &&
+        if (!plan_but_has(but, top) && plan_suits(&x->own, need) &&
             (!need->where || where_fits_now(need->where, node_at[top], need)))
             return top;
         top = x->right;

@@ -18,6 +18,7 @@ struct plan_need {
     int gpus, ports;
     unsigned whole;                 // WHOLE_*, NODE_*
     unsigned runtimes;              // 0 = nothing can run it
+    bool spares;                    // only where plan_spares holds
     const struct plan_where *where; // NULL = any node; set by plan_need_on
 };
 
@@ -41,6 +42,22 @@ static inline bool plan_fits(const struct plan_view *v, const struct plan_need *
     return (v->flags & n->runtimes) && (v->flags & n->whole) == n->whole &&
            (n->cpu == 0 || v->cpu >= n->cpu) && (n->memory == 0 || v->memory >= n->memory) &&
            v->gpus >= n->gpus && v->ports >= n->ports;
+}
+
+// Whether the cards that stay free keep, each, at least half as much cpu and memory as the need
+// takes for each of its own, so that they are of use to others.
+static inline bool plan_spares(const struct plan_view *v, const struct plan_need *n)
+{
+    int64_t left = v->gpus - n->gpus;
+    return left <= 0 || n->gpus <= 0 ||
+           ((__int128)(v->cpu - n->cpu) * 2 * n->gpus >= (__int128)n->cpu * left &&
+            (__int128)(v->memory - n->memory) * 2 * n->gpus >= (__int128)n->memory * left);
+}
+
+// For the view of one node: the need fits, and leaves there what it should.
+static inline bool plan_suits(const struct plan_view *v, const struct plan_need *n)
+{
+    return plan_fits(v, n) && (!n->spares || plan_spares(v, n));
 }
 
 // Everything that fits `harder` also fits `easier`.

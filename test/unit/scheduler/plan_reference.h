@@ -106,13 +106,36 @@ static bool ref_prefers(const struct ref *r, const struct plan_job *j, const str
     return strcmp(x->name, y->name) < 0;
 }
 
+static bool ref_names(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+    for (int i = 0; list && *list && i < PLAN_AVOID_MAX; i++) {
+        if (strncmp(list, name, len) == 0 && (list[len] == '\n' || !list[len]))
+            return true;
+        const char *end = strchr(list, '\n');
+        list = end ? end + 1 : NULL;
+    }
+    return false;
+}
+
+// Whether enough cpu and memory stays for the cards that stay.
+static bool ref_spares(const struct plan_node *n, const struct plan_demand *d)
+{
+    int64_t take = d->gpu_all ? 0 : d->resources.gpu, left = ref_cards(n) - take;
+    int64_t cpu = d->cpu_all ? 0 : d->resources.cpu_milli;
+    int64_t memory = d->memory_all ? 0 : d->resources.memory;
+    return take <= 0 || left <= 0 ||
+           ((double)(n->free.cpu_milli - cpu) / (double)left * 2 >= (double)cpu / (double)take &&
+            (double)(n->free.memory - memory) / (double)left * 2 >= (double)memory / (double)take);
+}
+
 static int ref_pick(const struct ref *r, const struct plan_job *j, const struct plan_demand *d,
-                    bool may_avoid)
+                    bool may_avoid, bool spares)
 {
     int best = -1;
     for (size_t i = 0; i < r->n; i++) {
-        if (!ref_fits(&r->nodes[i], d) ||
-            (may_avoid && d->avoid && strcmp(d->avoid, r->nodes[i].name) == 0))
+        if (!ref_fits(&r->nodes[i], d) || (may_avoid && ref_names(d->avoid, r->nodes[i].name)) ||
+            (spares && j->alloc == ALLOC_BEST_FIT && !ref_spares(&r->nodes[i], d)))
             continue;
         if (best < 0 || ref_prefers(r, j, d, i, (size_t)best))
             best = (int)i;
@@ -182,8 +205,9 @@ static void ref_place(struct ref *r, struct plan_job *j)
                                                      ref_size(r, j, &j->tasks[next].demand)))
                 next = i;
         done[next] = true;
-        int node = ref_pick(r, j, &j->tasks[next].demand, true);
-        node = node < 0 ? ref_pick(r, j, &j->tasks[next].demand, false) : node;
+        int node = -1;
+        for (int pass = 3; pass >= 0 && node < 0; pass--)
+            node = ref_pick(r, j, &j->tasks[next].demand, pass & 2, pass & 1);
         if (node < 0) {
             *r = before;
             j->placed = false;

@@ -28,7 +28,7 @@ static void change(size_t i)
 static struct plan_need random_need(void)
 {
     return (struct plan_need){pick(9),      pick(9), (int)pick(4), (int)pick(4),
-                              pick(8) << 2, pick(4), NULL};
+                              pick(8) << 2, pick(4), pick(3) == 0, NULL};
 }
 
 static bool before(size_t a, size_t b)
@@ -44,7 +44,7 @@ static int64_t first_by_look(size_t n, const struct plan_need *need, int64_t but
 {
     int64_t best = -1;
     for (size_t i = 0; i < n; i++)
-        if ((int64_t)i != but && plan_fits(&views[i], need) &&
+        if ((int64_t)i != but && plan_suits(&views[i], need) &&
             (best < 0 || before(i, (size_t)best)))
             best = (int64_t)i;
     return best;
