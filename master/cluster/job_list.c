@@ -120,7 +120,7 @@ static void blocks_shift(struct cluster *c)
     size_t empty = 0;
     while (empty < c->n_blocks && !c->blocks[empty].newest)
         empty++;
-    if (empty * 2 < c->n_blocks)
+    if (empty == 0 || empty * 2 < c->n_blocks)
         return;
     c->n_blocks -= empty;
     memmove(c->blocks, c->blocks + empty, c->n_blocks * sizeof(*c->blocks));
