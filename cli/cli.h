@@ -79,6 +79,8 @@ struct list_view {
 };
 void cli_print_items(const struct cli *cli, const json_t *items, const struct list_view *view);
 // Asks for a list and prints it. Exit status.
+// --weight and --quota, of users and teams (cmd_team.c). Exit status.
+int cli_put_shares(const struct args *args, json_t *body);
 int cli_list(struct cli *cli, const char *what, const char *path, const struct list_view *view);
 // DELETE, then prints `name` and, without --quiet, `done` (" removed"). Exit status.
 int cli_remove(struct cli *cli, const char *what, const char *path, const char *name,

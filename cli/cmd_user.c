@@ -38,42 +38,6 @@ static int put_numbers(const struct args *args, json_t *body)
     return CLI_OK;
 }
 
-// "cpu=8,memory=16g,gpu=2,jobs=5"; what is left out has no limit.
-static json_t *quota_of(const char *text)
-{
-    json_t *quota = json_object();
-    cleanup_free char *copy = cli_need(strdup(text));
-    char *save = NULL;
-    if (strcmp(text, "none") == 0)
-        return quota;
-    for (char *part = strtok_r(copy, ",", &save); part; part = strtok_r(NULL, ",", &save)) {
-        char *eq = strchr(part, '=');
-        char *end = NULL;
-        if (!eq) {
-            json_put_str(quota, part, ""); // the master says what is wrong
-            continue;
-        }
-        *eq = '\0';
-        long long n = strtoll(eq + 1, &end, 10);
-        bool whole = end != eq + 1 && !*end;
-        json_put(quota, part, whole ? json_integer(n) : json_string(eq + 1));
-    }
-    return quota;
-}
-
-static int put_shares(const struct args *args, json_t *body)
-{
-    struct err e = {""};
-    long n = 1;
-    if (args_number(args, "weight", 1, 1000000, &n, &e) < 0)
-        return cli_usage(args, e.text);
-    if (args_has(args, "weight"))
-        json_put_i64(body, "weight", n);
-    if (args_has(args, "quota"))
-        json_put(body, "quota", quota_of(args_value(args, "quota")));
-    return CLI_OK;
-}
-
 static int change(struct cli *cli, const struct args *args, json_t *body)
 {
     const char *team = args_value(args, "team");
@@ -89,7 +53,7 @@ static int change(struct cli *cli, const struct args *args, json_t *body)
         json_put(body, "rights", rights_list(args_value(args, "rights")));
     if (team)
         json_put_str(body, "team", strcmp(team, "none") == 0 ? NULL : team);
-    code = put_shares(args, body);
+    code = cli_put_shares(args, body);
     if (code != CLI_OK)
         return code;
     if (args_has(args, "enable") || args_has(args, "disable"))

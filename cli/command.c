@@ -64,9 +64,14 @@ static const struct option_spec user_options[] = {
     {"uid", 0, "N", "whose tasks run on the nodes: uid, or none"},
     {"gid", 0, "N", "the gid, or none"},
     {"weight", 0, "N", "of the share of the cluster (default 1)"},
-    {"quota", 0, "Q", "cpu=8,memory=16g,gpu=2,jobs=5, any of them; or none"},
+    {"quota", 0, "Q", "cpu=8,memory=16g,gpu=2,jobs=5,tasks=50, any of them; or none"},
     {"disable", 0, NULL, "lock out; all tokens end"},
     {"enable", 0, NULL, "let in again (with new tokens)"},
+    {0},
+};
+static const struct option_spec team_options[] = {
+    {"weight", 0, "N", "of the share of the cluster (default 1)"},
+    {"quota", 0, "Q", "of all its users together: cpu=8,memory=16g,gpu=2,jobs=5,tasks=50; or none"},
     {0},
 };
 static const struct option_spec login_options[] = {
@@ -181,6 +186,11 @@ const struct command command_table[] = {
      cmd_user_set},
     {"user", "remove", "NAME", "remove a user, with all tokens and keys", NULL, 1, 1,
      cmd_user_remove},
+    {"team", "list", "", "the teams that users belong to, with weights and quotas", NULL, 0, 0,
+     cmd_team_list},
+    {"team", "show", "NAME", "one team", NULL, 1, 1, cmd_team_show},
+    {"team", "set", "NAME", "weight and quota of a team", team_options, 1, 1, cmd_team_set},
+    {"team", "reset", "NAME", "back to weight 1 and no quota", NULL, 1, 1, cmd_team_reset},
     {"login", NULL, "URL", "keep a token for a master; it is read from standard input",
      login_options, 1, 1, cmd_login},
     {"logout", NULL, "", "revoke and forget the token of the current context", NULL, 0, 0,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "common/err.h"
+#include "master/scheduler/options.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -40,12 +41,10 @@ struct master_config {
     char *redis_log;
     int64_t sync_interval_ms;
     int64_t lease_ms;
-    int64_t default_cpu;       // millicores
-    int64_t default_memory;    // bytes
-    int64_t half_life_ms;      // of usage, for fair shares
-    int64_t hold_after_ms;     // the head waits so long until other work is kept off its nodes
-    int64_t assume_timeout_ms; // of tasks without a timeout, in reservations; 0 = none
-    int64_t log_limit;         // bytes per stream, on node and master
+    int64_t default_cpu;    // millicores
+    int64_t default_memory; // bytes
+    struct scheduling_options scheduling;
+    int64_t log_limit; // bytes per stream, on node and master
     int64_t aside_failures, aside_pause_ms, aside_max_pause_ms; // see cluster_options
     int64_t disk_warn_percent, disk_full_percent;               // of a disk: a warning; no new work
     int64_t stop_lease_ms;                                      // what a planned stop grants

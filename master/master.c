@@ -294,7 +294,7 @@ static int make_parts(struct master *m, struct err *e)
         .settled = on_settled,
         .default_resources = {c->default_cpu, c->default_memory, 0},
         .history = {c->history_jobs, c->history_age_ms},
-        .scheduling = {c->half_life_ms, c->hold_after_ms, c->assume_timeout_ms},
+        .scheduling = c->scheduling,
         .aside = {c->aside_failures, c->aside_pause_ms, c->aside_max_pause_ms},
         .assignment_moved = on_assignment,
         .logs_complete = on_logs_complete,

@@ -53,6 +53,12 @@ void users_show(struct call *call);
 void users_create(struct call *call);
 void users_change(struct call *call);
 void users_delete(struct call *call);
+// teams.c
+void teams_list(struct call *call);
+void teams_show(struct call *call);
+void teams_change(struct call *call);
+void teams_delete(struct call *call);
+// secrets.c
 void secrets_list(struct call *call);
 void secrets_put(struct call *call);
 void secrets_remove(struct call *call);

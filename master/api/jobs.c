@@ -4,6 +4,7 @@
 #include "common/json.h"
 #include "common/units.h"
 #include "master/api/handlers.h"
+#include "master/api/job_checks.h"
 #include "master/cluster/dependency.h"
 #include "master/cluster/secret.h"
 
@@ -12,22 +13,6 @@
 #include <strings.h>
 
 #define WAIT_MAX_MS 300000
-
-static json_t *problems_json(const struct job_problems *p)
-{
-    json_t *a = json_array();
-    for (size_t i = 0; i < p->count; i++) {
-        json_t *x = json_object();
-        json_put_str(x, "path", p->items[i].path);
-        if (p->items[i].line)
-            json_put_i64(x, "line", p->items[i].line);
-        if (p->items[i].column)
-            json_put_i64(x, "column", p->items[i].column);
-        json_put_str(x, "message", p->items[i].message);
-        (void)json_array_append_new(a, x);
-    }
-    return a;
-}
 
 static json_t *warnings_json(const struct job_warnings *w)
 {
@@ -51,33 +36,6 @@ static const char *body_format(struct call *call)
     return NULL;
 }
 
-// Whether this cluster can keep each component's on_node_lost.after; else answers the problem.
-static int check_leases(struct call *call, const struct job_spec *spec)
-{
-    struct job_problem items[8] = {0};
-    struct job_problems problems = {.items = items};
-    int64_t min = cluster_lease_min(call->api->cluster);
-
-    for (size_t i = 0; i < spec->n_components && problems.count < ARRAY_SIZE(items); i++) {
-        const struct job_component *k = &spec->components[i];
-        struct job_problem *p = &items[problems.count];
-        if (!k->lost_after_ms || k->lost_after_ms >= min)
-            continue;
-        (void)snprintf(p->path, sizeof(p->path), "components.%.100s.on_node_lost.after", k->name);
-        (void)snprintf(p->message, sizeof(p->message),
-                       "expected at least %lld ms: four times the cluster's sync interval and 5 s",
-                       (long long)min);
-        problems.count++;
-    }
-    if (!problems.count)
-        return 0;
-    json_t *extra = json_object();
-    json_put(extra, "errors", problems_json(&problems));
-    api_problem_with(call, 422, extra, "the job file has %zu mistake%s", problems.count,
-                     problems.count == 1 ? "" : "s");
-    return -EINVAL;
-}
-
 // The spec in the body, or answers the problem and returns NULL. *warnings is the caller's in
 // either case.
 static struct job_spec *read_spec(struct call *call, struct job_warnings *warnings)
@@ -95,7 +53,7 @@ static struct job_spec *read_spec(struct call *call, struct job_warnings *warnin
                            &problems, warnings, &e);
     if (r == -EINVAL) {
         json_t *extra = json_object();
-        json_put(extra, "errors", problems_json(&problems));
+        json_put(extra, "errors", job_problems_json(&problems));
         json_put(extra, "warnings", warnings_json(warnings));
         api_problem_with(call, 422, extra, "the job file has %zu mistake%s",
                          problems.count + problems.more,
@@ -104,7 +62,7 @@ static struct job_spec *read_spec(struct call *call, struct job_warnings *warnin
         api_reply_error(call, r, &e);
     }
     job_problems_free(&problems);
-    if (r == 0 && check_leases(call, spec) < 0) {
+    if (r == 0 && job_checks(call, spec) < 0) {
         job_spec_free(spec);
         return NULL;
     }

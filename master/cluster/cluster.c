@@ -286,6 +286,7 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
                  {"job:", job_from_record},
                  {"gone:", gone_from_record},
                  {"user:", user_from_record},
+                 {"team:", team_from_record},
                  {"task:", NULL},
                  {"lease_grant", grant_from_record},
                  {"secret:", secret_from_record},
@@ -428,6 +429,7 @@ void cluster_free(struct cluster *c)
     }
     event_free_all(c);
     user_free_all(c);
+    team_free_all(c);
     secret_free_all(c);
     free(c->extras);
     free(c->publishing);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "master/cluster/model.h"
+#include "master/scheduler/options.h"
 #include "master/store/commit.h"
 #include <uv.h>
 
@@ -22,11 +23,7 @@ struct cluster_options {
     bool restored; // the store came from a backup: nothing is placed until nodes have told
                    // (settle.c)
     void (*settled)(void *userdata); // they have; NULL = nobody cares
-    struct {
-        int64_t half_life_ms;      // of usage; 0 = no fair share
-        int64_t hold_after_ms;     // see plan_policy; 0 = no reservations
-        int64_t assume_timeout_ms; // of tasks without `timeout`; 0 = may run for ever
-    } scheduling;
+    struct scheduling_options scheduling;
     struct {
         int64_t
             failures; // starts in a row that failed, of two jobs: the node is set aside; 0 = never

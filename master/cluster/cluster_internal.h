@@ -5,6 +5,7 @@
 
 #include "master/cluster/cluster.h"
 #include "master/cluster/event_limit.h"
+#include "master/cluster/team.h"
 #include "master/cluster/user.h"
 
 struct extra_record { // other modules' records, waiting for the batch
@@ -27,6 +28,7 @@ struct cluster {
 
     struct node *nodes, *nodes_by_name, *nodes_by_key;
     struct user *users; // by name
+    struct team *teams; // with a record, by name
     struct node *gone_shells;
     struct gone_node *gone;
     struct secret *secrets;      // by "<user>/<name>"
@@ -267,6 +269,10 @@ int user_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNU
 // Into the map only: as cluster_user_put, without the record.
 int user_add(struct cluster *c, const struct user *from, struct err *e) WARN_UNUSED;
 void user_free_all(struct cluster *c);
+
+// team.c
+int team_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+void team_free_all(struct cluster *c);
 
 // liveness.c
 // The node runs something with this lease, perhaps from before the interval was made longer.

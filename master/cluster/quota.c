@@ -31,6 +31,7 @@ json_t *quota_to_json(const struct plan_quota *q)
     json_put(j, "memory", formatted(q->memory, units_format_memory));
     json_put(j, "gpu", number(q->gpu));
     json_put(j, "jobs", number(q->jobs));
+    json_put(j, "tasks", number(q->tasks));
     return j;
 }
 
@@ -68,7 +69,10 @@ static int read_member(const char *key, const json_t *v, struct plan_quota *q, s
         return read_count(v, key, &q->gpu, e);
     if (strcmp(key, "jobs") == 0)
         return read_count(v, key, &q->jobs, e);
-    return err_set(e, -EINVAL, "quota.%.40s: unknown; expected cpu, memory, gpu or jobs", key);
+    if (strcmp(key, "tasks") == 0)
+        return read_count(v, key, &q->tasks, e);
+    return err_set(e, -EINVAL, "quota.%.40s: unknown; expected cpu, memory, gpu, jobs or tasks",
+                   key);
 }
 
 int quota_from_json(const json_t *j, struct plan_quota *ret, struct err *e)
@@ -78,7 +82,8 @@ int quota_from_json(const json_t *j, struct plan_quota *ret, struct err *e)
     int r = 0;
     struct plan_quota q = PLAN_NO_QUOTA;
     if (j && !json_is_null(j) && !json_is_object(j))
-        return err_set(e, -EINVAL, "quota: expected a mapping of cpu, memory, gpu, jobs, or null");
+        return err_set(e, -EINVAL,
+                       "quota: expected a mapping of cpu, memory, gpu, jobs, tasks, or null");
     json_object_foreach ((json_t *)(uintptr_t)j, key, v) {
         if (r == 0)
             r = read_member(key, v, &q, e);

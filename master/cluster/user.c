@@ -232,16 +232,18 @@ int cluster_user_put(struct cluster *c, const struct user *from, struct err *e)
 
 int cluster_user_remove(struct cluster *c, const char *name)
 {
-    char key[8 + NAME_BYTES];
+    char key[8 + NAME_BYTES], usage[8 + NAME_BYTES];
     struct user *u = find(c, name);
     if (!u)
         return -ENOENT;
     record_key(u->name, key);
+    (void)snprintf(usage, sizeof(usage), "usage:%.63s", u->name);
     secret_forget_user(c, u->name); // nobody of the same name later shall have them
     HASH_DEL(c->users, u);
     scheduler_user_changed(c, u->name);
     free(u);
     cluster_del(c, key);
+    cluster_del(c, usage);
     return 0;
 }
 

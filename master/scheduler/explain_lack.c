@@ -144,6 +144,10 @@ void node_reason(const struct plan_node *n, const struct plan_demand *d, struct 
         text_add(&t, "runtime: needs a %s node, this is a %s node",
                  runtime_to_string((unsigned)d->runtimes), runtime_to_string(n->runtime));
     }
+    if (node_full(n)) {
+        tally_add(tally, LACK_TASKS, 0);
+        text_add(&t, "%stasks: it has %d, the most that it may have", out[0] ? "; " : "", n->tasks);
+    }
     if (node_kept(n, d)) {
         tally_add(tally, LACK_EXCLUSIVE, 0);
         text_add(&t, "%sexclusive: another job has the node alone", out[0] ? "; " : "");

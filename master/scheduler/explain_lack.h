@@ -25,6 +25,11 @@ bool node_lacks(const struct plan_node *n, const struct plan_demand *d, enum lac
                 int64_t *ret_short);
 void tally_add(struct tally *t, enum lack l, int64_t short_by);
 // Whether the node is another job's alone (a job with rules is told by its scope).
+// As many tasks as it may have are there.
+static inline bool node_full(const struct plan_node *n)
+{
+    return n->max_tasks > 0 && n->tasks >= n->max_tasks;
+}
 static inline bool node_kept(const struct plan_node *n, const struct plan_demand *d)
 {
     return n->exclusive > 0 && !d->ruled;

@@ -8,7 +8,8 @@
 
 static bool is_candidate(const struct plan_node *n, const struct plan_demand *d)
 {
-    return !n->ineligible && node_runs(n, d) && node_meets(n, d) && !node_kept(n, d);
+    return !n->ineligible && node_runs(n, d) && node_meets(n, d) && !node_kept(n, d) &&
+           !node_full(n);
 }
 
 // The most that any candidate has free, and the most that any node has at all.
@@ -129,12 +130,13 @@ static void labels_needed(struct text *t, const struct plan_demand *d)
 static bool no_node(struct text *t, const struct plan_node *nodes, size_t n,
                     const struct plan_demand *d)
 {
-    size_t eligible = 0, candidates = 0, runs = 0, meets = 0;
+    size_t eligible = 0, candidates = 0, runs = 0, meets = 0, full = 0;
     bool same = true;
     for (size_t i = 0; i < n; i++) {
         eligible += !nodes[i].ineligible;
         runs += !nodes[i].ineligible && node_runs(&nodes[i], d);
         meets += !nodes[i].ineligible && node_runs(&nodes[i], d) && node_meets(&nodes[i], d);
+        full += !nodes[i].ineligible && node_full(&nodes[i]);
         candidates += is_candidate(&nodes[i], d);
         same = same && nodes[i].ineligible && strcmp(nodes[i].ineligible, nodes[0].ineligible) == 0;
     }
@@ -142,6 +144,9 @@ static bool no_node(struct text *t, const struct plan_node *nodes, size_t n,
         text_add(t, "the cluster has no nodes");
     else if (eligible == 0)
         text_add(t, same ? "no node is ready (%.100s)" : "no node is ready", nodes[0].ineligible);
+    else if (meets > 0 && candidates == 0 && full > 0)
+        text_add(t, "every node that could run it has as many tasks as it may have%s",
+                 full < meets ? ", or is kept for another job alone" : "");
     else if (meets > 0 && candidates == 0)
         text_add(t, "every node that could run it is kept for another job alone");
     else if (runs > 0 && candidates == 0)

@@ -11,9 +11,9 @@
 
 const char *lack_to_string(enum lack l)
 {
-    static const char *const names[LACK_MAX] = {"cpu",     "memory", "gpu",       "ports",
-                                                "runtime", "labels", "exclusive", "affinity",
-                                                "node",    "gang"};
+    static const char *const names[LACK_MAX] = {"cpu",      "memory", "gpu",   "ports",
+                                                "runtime",  "labels", "tasks", "exclusive",
+                                                "affinity", "node",   "gang"};
     return names[l];
 }
 

@@ -11,6 +11,7 @@ enum lack {
     LACK_PORTS,
     LACK_RUNTIME,
     LACK_LABELS,
+    LACK_TASKS,
     LACK_EXCLUSIVE,
     LACK_AFFINITY,
     LACK_NODE,

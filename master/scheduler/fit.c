@@ -18,7 +18,7 @@ struct plan_need plan_need_of(const struct plan_demand *d)
         .memory = d->memory_all ? 0 : at_least_0(d->resources.memory),
         .ports = d->ports > 0 ? d->ports : 0,
         .whole = (d->cpu_all ? WHOLE_CPU : 0u) | (d->memory_all ? WHOLE_MEMORY : 0u) |
-                 (d->gpu_all ? WHOLE_GPU : 0u) | (d->ruled ? 0u : NODE_SHARED),
+                 (d->gpu_all ? WHOLE_GPU : 0u) | (d->ruled ? 0u : NODE_SHARED) | NODE_ROOM,
         .runtimes = (unsigned)d->runtimes & PLAN_RUNTIME_ANY,
     };
     int64_t gpus = d->gpu_all ? 0 : at_least_0(d->resources.gpu);
@@ -47,6 +47,8 @@ struct plan_view plan_view_of(const struct plan_node *n)
         .ports = (uint16_t)plan_ports_free(&n->ports, PLAN_MAX_PORTS),
         .flags = (uint16_t)(n->runtime & PLAN_RUNTIME_ANY),
     };
+    if (n->max_tasks == 0 || n->tasks < n->max_tasks)
+        v.flags |= NODE_ROOM;
     if (n->exclusive == 0)
         v.flags |= NODE_SHARED;
     if (n->total.cpu_milli > 0 && v.cpu >= n->total.cpu_milli)

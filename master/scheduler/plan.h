@@ -46,6 +46,7 @@ struct plan_node {
     const struct plan_card *cards; // borrowed, by index; as labels
     size_t n_cards;
     int tasks;     // tasks it holds now; updated
+    int max_tasks; // it gets no more than these; 0 = any number
     int exclusive; // of them, those that want it for their job alone; updated
 };
 
@@ -137,8 +138,8 @@ struct plan_reason {
     char text[160]; // "cpu: needs 4, free 1.5 (short by 2.5); gpu: needs 1, free 0 (short by 1)"
 };
 struct plan_blocker {
-    const char *what; // "cpu" "memory" "gpu" "ports" "runtime" "labels" "exclusive" "affinity"
-                      // "node" "gang"; static text
+    const char *what; // "cpu" "memory" "gpu" "ports" "runtime" "labels" "tasks" "exclusive"
+                      // "affinity" "node" "gang"; static text
     int nodes;        // on how many nodes it blocks
     int64_t short_by; // smallest shortage over those nodes, in the resource's unit (millicores,
                       // bytes, cards, ports; "gang": tasks that found no place); 0 = n/a
@@ -147,7 +148,7 @@ struct plan_explanation {
     char summary[256];           // one sentence for people
     struct plan_reason *reasons; // one per node, in the nodes' order
     size_t n_reasons;
-    struct plan_blocker blockers[10];
+    struct plan_blocker blockers[11];
     size_t n_blockers;
 };
 // `busy_nodes`: names what the largest single task lacks on each node; when every task alone would

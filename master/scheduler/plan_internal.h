@@ -9,7 +9,15 @@
 
 // PLAN_RUNTIME_* are the lower bits of both masks.
 // NODE_OPEN: the node is not kept for another job. NODE_SHARED: no job has it alone.
-enum { WHOLE_CPU = 4, WHOLE_MEMORY = 8, WHOLE_GPU = 16, NODE_OPEN = 32, NODE_SHARED = 64 };
+// NODE_ROOM: it has fewer tasks than it may have.
+enum {
+    WHOLE_CPU = 4,
+    WHOLE_MEMORY = 8,
+    WHOLE_GPU = 16,
+    NODE_OPEN = 32,
+    NODE_SHARED = 64,
+    NODE_ROOM = 128
+};
 
 // A demand, ready to be compared. A resource wanted as "all" is 0 here and a bit in `whole`.
 struct plan_where;

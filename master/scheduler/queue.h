@@ -64,8 +64,9 @@ struct plan_entry {
 struct plan_quota {
     int64_t cpu, memory, gpu; // millicores, bytes, cards
     int64_t jobs;             // that hold a node
+    int64_t tasks;            // likewise
 };
-#define PLAN_NO_QUOTA ((struct plan_quota){-1, -1, -1, -1})
+#define PLAN_NO_QUOTA ((struct plan_quota){-1, -1, -1, -1, -1})
 
 struct plan_queue;
 struct plan_queue *plan_queue_new(void); // NULL = out of memory
@@ -92,7 +93,7 @@ struct plan_policy {
 // All off in a new queue.
 void plan_queue_set_policy(struct plan_queue *q, const struct plan_policy *p);
 
-// What the user's tasks hold, added (sign 1) or given back (-1), and jobs that hold something.
+// What a task of the user holds, added (sign 1) or given back (-1), and jobs that hold something.
 // now_ms: real time; 0 = while loading, before what was stored is accounted further.
 int plan_queue_hold(struct plan_queue *q, const char *user, const struct resources *r, int sign,
                     int jobs, int64_t now_ms) WARN_UNUSED; // -ENOMEM
@@ -111,12 +112,14 @@ int plan_queue_set_team(struct plan_queue *q, const char *team, int64_t weight,
 // What is told of a user; all 0 of an unknown one.
 struct plan_user_state {
     struct resources held;
-    int64_t jobs;
+    int64_t jobs, tasks;
     struct share_usage usage; // as stored
     int64_t rank;             // smaller comes first, before the weight
 };
 void plan_queue_user(struct plan_queue *q, const char *user, int64_t now_ms,
                      struct plan_user_state *ret);
+// The user is gone: what it had lately is forgotten, until the name is set again.
+void plan_queue_forget(struct plan_queue *q, const char *user);
 // The next user whose holdings changed since this was asked; NULL = none. Borrowed.
 const char *plan_queue_next_changed(struct plan_queue *q);
 int plan_queue_load_usage(struct plan_queue *q, const char *user,

@@ -35,10 +35,11 @@ struct plan_user { // or a team
     int64_t weight;
     struct plan_quota quota;
     struct resources held;
-    int64_t jobs;
+    int64_t jobs, tasks;
     struct share_usage usage;
     struct seat *seats;
-    bool changed; // in the queue's list of those whose holdings changed
+    bool forgotten; // nobody has the name: what it had is not told any more
+    bool changed;   // in the queue's list of those whose holdings changed
     struct plan_user *changed_next;
     // While the next lane is looked for:
     uint64_t stamp;
@@ -110,7 +111,8 @@ void user_advance(struct plan_queue *q, struct plan_user *u, int64_t now_ms);
 // < 0: of equal priority, work of a is looked at before work of b; 0 = the older one.
 int user_compare(struct plan_queue *q, struct plan_user *a, struct plan_user *b);
 // 0 = within its and its team's quota.
-enum plan_wait user_quota(const struct plan_user *u, const struct resources *r, bool started);
+enum plan_wait user_quota(const struct plan_user *u, const struct resources *r, size_t tasks,
+                          bool started);
 // The ready seat of the level that comes first; NULL = none.
 struct seat *seat_first(struct plan_queue *q, struct level *l);
 // The lane found no place: out of the heap, into the list of refused ones.

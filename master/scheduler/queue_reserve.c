@@ -150,7 +150,7 @@ static bool close_eligible(struct plan_index *x, const struct plan_lane *lane)
         struct plan_node empty = x->nodes[i];
         bool serves = false;
         empty.free = empty.total;
-        empty.exclusive = 0;
+        empty.exclusive = empty.tasks = 0;
         empty.gpus_free = UINT64_MAX;
         struct plan_view v = plan_view_of(&empty);
         v.ports = PLAN_MAX_PORTS;
@@ -289,7 +289,7 @@ int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct pla
 void reserve_check(struct plan_queue *q, struct plan_index *x)
 {
     const struct plan_lane *lane = q->head.entry ? q->head.entry->lane : NULL;
-    if (lane && user_quota(lane->seat->user, &lane->sum, lane->shape.started))
+    if (lane && user_quota(lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started))
         reserve_left(q, q->head.entry); // it could not start: nothing is kept for it
     if (!q->head.entry && q->head.lifted) {
         open_all(q, x);

@@ -38,18 +38,20 @@ void user_advance(struct plan_queue *q, struct plan_user *u, int64_t now_ms)
 // --- what they hold ---
 
 static void hold(struct plan_queue *q, struct plan_user *u, const struct resources *r, int sign,
-                 int jobs, int64_t now_ms)
+                 int64_t jobs, int64_t tasks, int64_t now_ms)
 {
     user_advance(q, u, now_ms);
     u->held.cpu_milli += sign * r->cpu_milli;
     u->held.memory += sign * r->memory;
     u->held.gpu += sign * r->gpu;
     u->jobs += jobs;
+    u->tasks += tasks;
 }
 
 static bool limited(const struct plan_user *u)
 {
-    return u->quota.cpu >= 0 || u->quota.memory >= 0 || u->quota.gpu >= 0 || u->quota.jobs >= 0;
+    return u->quota.cpu >= 0 || u->quota.memory >= 0 || u->quota.gpu >= 0 || u->quota.jobs >= 0 ||
+           u->quota.tasks >= 0;
 }
 
 int plan_queue_hold(struct plan_queue *q, const char *user, const struct resources *r, int sign,
@@ -58,14 +60,14 @@ int plan_queue_hold(struct plan_queue *q, const char *user, const struct resourc
     struct plan_user *u = user_of(q, user);
     if (!u)
         return -ENOMEM;
-    hold(q, u, r, sign, jobs, now_ms);
+    hold(q, u, r, sign, jobs, sign, now_ms);
     if (!u->changed) {
         u->changed = true;
         u->changed_next = q->changed;
         q->changed = u;
     }
     if (u->team)
-        hold(q, u->team, r, sign, jobs, now_ms);
+        hold(q, u->team, r, sign, jobs, sign, now_ms);
     if (sign < 0 && (limited(u) || (u->team && limited(u->team))))
         plan_queue_grew(q);
     return 0;
@@ -73,12 +75,13 @@ int plan_queue_hold(struct plan_queue *q, const char *user, const struct resourc
 
 const char *plan_queue_next_changed(struct plan_queue *q)
 {
-    struct plan_user *u = q->changed;
-    if (!u)
-        return NULL;
-    q->changed = u->changed_next;
-    u->changed = false;
-    return u->name;
+    for (struct plan_user *u = q->changed; u; u = q->changed) {
+        q->changed = u->changed_next;
+        u->changed = false;
+        if (!u->forgotten)
+            return u->name;
+    }
+    return NULL;
 }
 
 static void add_usage(struct plan_user *to, const struct plan_user *u, int sign)
@@ -99,7 +102,8 @@ static void move_to_team(struct plan_queue *q, struct plan_user *u, struct plan_
     for (int i = 0; i < 2; i++) {
         if (!both[i])
             continue;
-        hold(q, both[i], &u->held, i ? 1 : -1, (int)(i ? u->jobs : -u->jobs), q->now_ms);
+        int sign = i ? 1 : -1;
+        hold(q, both[i], &u->held, sign, sign * u->jobs, sign * u->tasks, q->now_ms);
         add_usage(both[i], u, i ? 1 : -1);
         for (int k = 0; k < SHARE_KINDS; k++)
             if (both[i]->usage.used[k] < 0)
@@ -115,6 +119,7 @@ int plan_queue_set_user(struct plan_queue *q, const char *user, const struct pla
     if (!u || (a->team && !team))
         return -ENOMEM;
     move_to_team(q, u, team);
+    u->forgotten = false;
     u->weight = a->weight > 0 ? a->weight : 1;
     u->quota = a->quota;
     plan_queue_grew(q);
@@ -144,6 +149,7 @@ void plan_queue_user(struct plan_queue *q, const char *user, int64_t now_ms,
     user_advance(q, u, now_ms);
     ret->held = u->held;
     ret->jobs = u->jobs;
+    ret->tasks = u->tasks;
     ret->usage = u->usage;
     if (q->policy.half_life_ms > 0)
         ret->rank = share_rank(&u->usage, &u->held, &q->total, q->policy.half_life_ms);
@@ -162,6 +168,16 @@ int plan_queue_load_usage(struct plan_queue *q, const char *user, const struct s
     return 0;
 }
 
+void plan_queue_forget(struct plan_queue *q, const char *user)
+{
+    struct plan_user *u = NULL;
+    HASH_FIND_STR(q->users, user, u);
+    if (!u)
+        return;
+    u->usage = (struct share_usage){.at_ms = u->usage.at_ms};
+    u->forgotten = true;
+}
+
 void plan_queue_set_policy(struct plan_queue *q, const struct plan_policy *p)
 {
     q->policy = *p;
@@ -175,18 +191,22 @@ static bool within(int64_t limit, int64_t held, int64_t more)
     return limit < 0 || more == 0 || (held <= limit && more <= limit - held);
 }
 
-static bool account_within(const struct plan_user *u, const struct resources *r, bool started)
+static bool account_within(const struct plan_user *u, const struct resources *r, int64_t tasks,
+                           bool started)
 {
     return within(u->quota.cpu, u->held.cpu_milli, r->cpu_milli) &&
            within(u->quota.memory, u->held.memory, r->memory) &&
-           within(u->quota.gpu, u->held.gpu, r->gpu) && within(u->quota.jobs, u->jobs, !started);
+           within(u->quota.gpu, u->held.gpu, r->gpu) && within(u->quota.jobs, u->jobs, !started) &&
+           within(u->quota.tasks, u->tasks, tasks);
 }
 
-enum plan_wait user_quota(const struct plan_user *u, const struct resources *r, bool started)
+enum plan_wait user_quota(const struct plan_user *u, const struct resources *r, size_t tasks,
+                          bool started)
 {
-    if (!account_within(u, r, started))
+    if (!account_within(u, r, (int64_t)tasks, started))
         return PLAN_WAIT_QUOTA;
-    return u->team && !account_within(u->team, r, started) ? PLAN_WAIT_TEAM : PLAN_WAIT_NEW;
+    return u->team && !account_within(u->team, r, (int64_t)tasks, started) ? PLAN_WAIT_TEAM
+                                                                           : PLAN_WAIT_NEW;
 }
 
 // --- who comes first ---

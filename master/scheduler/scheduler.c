@@ -23,6 +23,7 @@ struct scheduler *scheduler_new(const struct cluster_options *o)
     if (!s)
         return NULL;
     s->kept.moved = true;
+    s->kept.max_tasks = (int)o->scheduling.node_tasks;
     s->queue = plan_queue_new();
     if (!s->queue) {
         free(s);

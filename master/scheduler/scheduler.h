@@ -31,6 +31,8 @@ void scheduler_task_held(struct cluster *c, struct task *t, int sign);
 
 // Weight, quota or team of the user changed, or the user is gone.
 void scheduler_user_changed(struct cluster *c, const char *name);
+// Weight or quota of the team changed.
+void scheduler_team_changed(struct cluster *c, const char *name);
 // A stored usage record. -ENOMEM, -EINVAL.
 int scheduler_usage_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 // Puts the usage records of those whose holdings changed.

@@ -29,7 +29,7 @@ static void clear(struct kept *k)
     free(k->node_of);
     free(k->why);
     free(k->stale);
-    *k = (struct kept){.moved = true};
+    *k = (struct kept){.moved = true, .max_tasks = k->max_tasks};
 }
 
 void kept_free(struct kept *k)
@@ -144,6 +144,7 @@ static void fill(struct kept *k, size_t i)
         .cards = k->labels[i].cards,
         .n_cards = k->labels[i].n_cards,
         .tasks = x->tasks,
+        .max_tasks = k->max_tasks,
         .exclusive = x->exclusive,
     };
 }

@@ -21,6 +21,7 @@ struct kept {
     char (*why)[REASON_BYTES];  // texts of `ineligible`
     struct kept_labels *labels; // same order
     struct plan_index *index;
+    int max_tasks;   // of each node; 0 = any number
     uint32_t *stale; // slots
     size_t n_stale;
     bool moved; // nodes came or went: to be made anew

@@ -135,19 +135,44 @@ void scheduler_user_changed(struct cluster *c, const char *name)
         a = (struct plan_account){u->team[0] ? u->team : NULL, u->weight, u->quota};
     if (plan_queue_set_user(c->scheduler->queue, name, &a) < 0)
         log_error("scheduler", "out of memory: the quota of %s does not count", name);
+    if (!u)
+        plan_queue_forget(c->scheduler->queue, name);
+}
+
+void scheduler_team_changed(struct cluster *c, const char *name)
+{
+    struct team t;
+    (void)cluster_team_find(c, name, &t);
+    if (plan_queue_set_team(c->scheduler->queue, name, t.weight, &t.quota) < 0)
+        log_error("scheduler", "out of memory: the quota of team %s does not count", name);
 }
 
 // --- never fits the quota ---
 
-static int over(int64_t limit, int64_t need, const char *what, int64_t unit, const char *units,
-                struct err *e)
+static int over(int64_t limit, int64_t need, const char *whose, const char *what, int64_t unit,
+                const char *units, struct err *e)
 {
     if (limit < 0 || need <= limit)
         return 0;
     return err_set(e, -EINVAL,
-                   "never fits your quota: needs %s %" PRId64 "%s in all, your quota is %" PRId64
+                   "never fits %s quota: needs %s %" PRId64 "%s in all, %s quota is %" PRId64
                    "%s; make the job smaller or ask an admin for more",
-                   what, (need + unit - 1) / unit, units, limit / unit, units);
+                   whose, what, (need + unit - 1) / unit, units, whose, limit / unit, units);
+}
+
+static int within(const struct plan_quota *q, const struct resources *sum, int tasks,
+                  const char *whose, struct err *e)
+{
+    int r = over(q->cpu, sum->cpu_milli, whose, "cpu", 1, "m", e);
+    if (r == 0)
+        r = over(q->memory, sum->memory, whose, "memory", INT64_C(1) << 20, "m", e);
+    if (r == 0)
+        r = over(q->gpu, sum->gpu, whose, "gpu", 1, "", e);
+    if (r == 0)
+        r = over(q->jobs, 1, whose, "running jobs", 1, "", e);
+    if (r == 0)
+        r = over(q->tasks, tasks, whose, "running tasks", 1, "", e);
+    return r;
 }
 
 int scheduler_check_quota(const struct cluster *c, const struct job_spec *spec, const char *user,
@@ -164,12 +189,10 @@ int scheduler_check_quota(const struct cluster *c, const struct job_spec *spec, 
         sum.memory += k->memory_all ? 0 : r.memory * k->num;
         sum.gpu += k->gpu_all ? 0 : r.gpu * k->num;
     }
-    int r = over(u->quota.cpu, sum.cpu_milli, "cpu", 1, "m", e);
-    if (r == 0)
-        r = over(u->quota.memory, sum.memory, "memory", INT64_C(1) << 20, "m", e);
-    if (r == 0)
-        r = over(u->quota.gpu, sum.gpu, "gpu", 1, "", e);
-    if (r == 0)
-        r = over(u->quota.jobs, 1, "running jobs", 1, "", e);
+    int tasks = job_spec_total_tasks(spec);
+    int r = within(&u->quota, &sum, tasks, "your", e);
+    struct team team;
+    if (r == 0 && u->team[0] && cluster_team_find(c, u->team, &team))
+        r = within(&team.quota, &sum, tasks, "your team's", e);
     return r;
 }

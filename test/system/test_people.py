@@ -66,6 +66,10 @@ MATRIX = {
     "users_show": ROLE_VIEWER,
     "users_change": ROLE_ADMIN,
     "users_delete": ROLE_ADMIN,
+    "teams_list": ROLE_VIEWER,
+    "teams_show": ROLE_VIEWER,
+    "teams_change": ROLE_ADMIN,
+    "teams_delete": ROLE_ADMIN,
     "tokens_list": ROLE_VIEWER,
     "tokens_create": ROLE_USER,
     "tokens_revoke": ROLE_VIEWER,  # one's own; others' are 404

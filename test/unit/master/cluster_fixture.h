@@ -135,6 +135,8 @@ static inline void settle(void)
     }
 }
 
+static int64_t half_life_ms; // of the next cluster; 0 = no fair share
+
 static inline struct cluster *make(void)
 {
     const struct cluster_options o = {.loop = &loop,
@@ -144,6 +146,7 @@ static inline struct cluster *make(void)
                                       .lease_ms = 60000,
                                       .disk_full_percent = 90,
                                       .history = {keep_jobs, keep_age_ms},
+                                      .scheduling.half_life_ms = half_life_ms,
                                       .assignment_moved = on_moved,
                                       .logs_complete = on_logs,
                                       .forget_logs = on_forget};

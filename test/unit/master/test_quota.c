@@ -34,7 +34,9 @@ START_TEST(written_as_read)
         struct err e = {""};
         struct plan_quota q, again;
         ck_assert_int_eq(
-            read_text("{\"cpu\": 2, \"memory\": \"4g\", \"gpu\": 0, \"jobs\": 7}", &q, &e), 0);
+            read_text("{\"cpu\": 2, \"memory\": \"4g\", \"gpu\": 0, \"jobs\": 7, \"tasks\": 9}", &q,
+                      &e),
+            0);
         cleanup_json json_t *j = quota_to_json(&q);
         ck_assert_int_eq(quota_from_json(j, &again, &e), 0);
         ck_assert_mem_eq(&q, &again, sizeof(q));
@@ -52,7 +54,7 @@ START_TEST(what_is_wrong_is_named)
                     {"{\"cpu\": -2}", "quota.cpu"},   {"7", "quota:"}};
         for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
             struct err e = {""};
-            struct plan_quota q = {1, 2, 3, 4};
+            struct plan_quota q = {1, 2, 3, 4, 5};
             ck_assert_int_eq(read_text(rows[i].text, &q, &e), -EINVAL);
             ck_assert_msg(strstr(e.text, rows[i].says), "%s: %s", rows[i].text, e.text);
             ck_assert_int_eq(q.cpu, 1);

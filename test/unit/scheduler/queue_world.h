@@ -13,7 +13,8 @@
 //                               ends it and queues it again
 //   label n1 zone a;  cards n1 A100 40 T4 16   before anything runs
 //   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
-//   weight ann 2;  team ann red;  quota ann gpu 2;  x n1  no work for n1;  o n1  again
+//   weight ann 2;  team ann red;  quota ann gpu 2;  most n1 2 (tasks);  allow red 3 (cores of the
+//   team);  x n1  no work for n1;  o n1  again
 // Answer: what started in each run, in order: "j1>n1,n2 j2>n1 | -".
 #pragma once
 
@@ -392,6 +393,7 @@ static void scene_account(struct scene *s, char **words)
         *(kind == 'c'   ? &a->quota.cpu
           : kind == 'm' ? &a->quota.memory
           : kind == 'g' ? &a->quota.gpu
+          : kind == 't' ? &a->quota.tasks
                         : &a->quota.jobs) = kind == 'c'   ? 1000 * v
                                             : kind == 'm' ? GIB * v
                                                           : v;
@@ -409,6 +411,23 @@ static void scene_eligible(struct scene *s, const char *name, bool eligible)
             return;
         }
     ck_abort_msg("no node %s", name);
+}
+
+static void scene_allow(struct scene *s, const char *team, int cores)
+{
+    struct plan_quota quota = PLAN_NO_QUOTA;
+    quota.cpu = INT64_C(1000) * cores;
+    ck_assert_int_eq(plan_queue_set_team(s->queue, team, 1, &quota), 0);
+}
+
+static void scene_most(struct scene *s, const char *name, int tasks)
+{
+    for (size_t i = 0; i < s->world.n_nodes; i++)
+        if (strcmp(s->world.nodes[i].name, name) == 0) {
+            s->world.nodes[i].max_tasks = tasks;
+            if (plan_index_touch(s->index, i))
+                plan_queue_grew(s->queue);
+        }
 }
 
 static void scene_command(struct scene *s, char *text)
@@ -432,6 +451,10 @@ static void scene_command(struct scene *s, char *text)
         scene_label(s, words);
     else if (strcmp(what, "cards") == 0)
         scene_cards(s, words, n);
+    else if (strcmp(what, "allow") == 0)
+        scene_allow(s, words[1], atoi(words[2]));
+    else if (strcmp(what, "most") == 0)
+        scene_most(s, words[1], atoi(words[2]));
     else if (strcmp(what, "weight") == 0 || strcmp(what, "team") == 0 || strcmp(what, "quota") == 0)
         scene_account(s, words);
     else

@@ -250,10 +250,10 @@ static void change(struct side *s[2], size_t *n_jobs)
     unsigned what = pick(10);
     size_t job = *n_jobs ? pick((unsigned)*n_jobs) : 0, node = pick(NODES);
     bool eligible = pick(4) > 0;
-    struct plan_account account = {
-        pick(2) ? "team" : NULL,
-        1 + pick(3),
-        {-1, -1, pick(2) ? -1 : (int)pick(6), pick(2) ? -1 : (int)pick(4)}};
+    struct plan_account account = {pick(2) ? "team" : NULL,
+                                   1 + pick(3),
+                                   {-1, -1, pick(2) ? -1 : (int)pick(6),
+                                    pick(2) ? -1 : (int)pick(4), pick(2) ? -1 : (int)pick(9)}};
     const char *user = users[pick(3)];
     if (what < 5 && *n_jobs < JOBS) {
         random_want(*n_jobs);

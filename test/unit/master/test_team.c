@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Teams: with a record or only named by users, loaded again, their quota at submission; and what is
+// left of a user who is removed.
+#include "test/unit/master/cluster_fixture.h"
+
+#include "master/cluster/team.h"
+#include "master/scheduler/scheduler.h"
+
+static void add_user(const char *name, const char *team)
+{
+    struct err e = {""};
+    struct user u;
+    user_init(&u, name, ROLE_USER);
+    (void)snprintf(u.team, sizeof(u.team), "%s", team);
+    ck_assert_int_eq(cluster_user_put(cluster, &u, &e), 0);
+}
+
+static int put(const char *name, int64_t weight, int64_t gpu)
+{
+    struct err e = {""};
+    struct team t = {.weight = weight, .quota = PLAN_NO_QUOTA};
+    (void)snprintf(t.name, sizeof(t.name), "%s", name);
+    t.quota.gpu = gpu;
+    return cluster_team_put(cluster, &t, &e);
+}
+
+static void count(const struct team *t, void *userdata)
+{
+    int *n = userdata;
+    *n += 1;
+    ck_assert_str_ne(t->name, "");
+}
+
+START_TEST(test_teams_are_who_names_them_and_what_is_set)
+    {
+        struct team t;
+        int n = 0;
+        add_user("ann", "red");
+        add_user("bob", "red");
+        add_user("cy", "");
+        ck_assert(cluster_team_find(cluster, "red", &t));
+        ck_assert_int_eq(t.weight, 1);
+        ck_assert(!cluster_team_find(cluster, "blue", &t));
+        ck_assert_int_eq(put("blue", 3, 2), 0);
+        cluster_teams(cluster, count, &n);
+        ck_assert_int_eq(n, 2);
+        ck_assert_int_eq(put("red", 0, -1), -EINVAL);
+        ck_assert_int_eq(put("a b", 1, -1), -EINVAL);
+        settle();
+        restart_cluster(2);
+        ck_assert(cluster_team_find(cluster, "blue", &t));
+        ck_assert_int_eq(t.weight, 3);
+        ck_assert_int_eq(t.quota.gpu, 2);
+        ck_assert_int_eq(cluster_team_remove(cluster, "blue"), 0);
+        ck_assert_int_eq(cluster_team_remove(cluster, "red"), -ENOENT);
+        settle();
+        ck_assert(!cluster_team_find(cluster, "blue", &t));
+        ck_assert_ptr_null(json_object_get(queue.records, "team:blue"));
+    }
+END_TEST
+
+START_TEST(test_a_job_that_never_fits_the_teams_quota_is_refused)
+    {
+        static const char text[] =
+            "{\"name\":\"x\",\"components\":{\"m\":{\"command\":\"a\",\"resources\":{\"gpu\":2}}}}";
+        struct err e = {""};
+        struct job_problems problems = {0};
+        struct job_warnings warnings = {0};
+        struct job_spec *spec = NULL;
+        add_user("ann", "red");
+        ck_assert_int_eq(put("red", 1, 1), 0);
+        ck_assert_int_eq(
+            job_spec_parse(text, strlen(text), "json", NULL, &spec, &problems, &warnings, &e), 0);
+        ck_assert_int_eq(scheduler_check_quota(cluster, spec, "ann", &e), -EINVAL);
+        ck_assert_str_eq(
+            e.text, "never fits your team's quota: needs gpu 2 in all, your team's quota is 1; "
+                    "make the job smaller or ask an admin for more");
+        ck_assert_int_eq(put("red", 1, 2), 0);
+        ck_assert_int_eq(scheduler_check_quota(cluster, spec, "ann", &e), 0);
+        job_spec_free(spec);
+    }
+END_TEST
+
+START_TEST(test_of_a_removed_user_no_usage_is_left)
+    {
+        struct agent a = {0};
+        half_life_ms = 3600000;
+        restart_cluster(2);
+        agent_join(&a, "n1", 4);
+        add_user("ann", "");
+        (void)submit("{\"name\":\"x\",\"components\":{\"m\":{\"command\":\"a\"}}}");
+        settle();
+        ck_assert_ptr_nonnull(json_object_get(queue.records, "usage:ann"));
+        ck_assert_int_eq(cluster_user_remove(cluster, "ann"), 0);
+        settle();
+        ck_assert_ptr_null(json_object_get(queue.records, "usage:ann"));
+        (void)agent_apply(&a, NULL); // its job goes on, and ends
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_EXIT, 0, LOGS_COMPLETE);
+        ck_assert_ptr_null(json_object_get(queue.records, "usage:ann"));
+        add_user("ann", "");
+        (void)submit("{\"name\":\"y\",\"components\":{\"m\":{\"command\":\"a\"}}}");
+        settle();
+        ck_assert_ptr_nonnull(json_object_get(queue.records, "usage:ann"));
+    }
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("team");
+    TCase *t = tcase_create("team");
+    tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, test_teams_are_who_names_them_and_what_is_set);
+    tcase_add_test(t, test_a_job_that_never_fits_the_teams_quota_is_refused);
+    tcase_add_test(t, test_of_a_removed_user_no_usage_is_left);
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
