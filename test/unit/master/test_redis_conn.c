@@ -6,7 +6,9 @@
 
 #include "test/unit/master/store_fixture.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <sys/socket.h>
 
 struct fake { // a server that answers each read of a client with the next of its texts
     struct place *place;
@@ -17,7 +19,7 @@ struct fake { // a server that answers each read of a client with the next of it
 };
 
 struct watch {
-    int up, down, replies, unknown, closed;
+    int up, down, failed, refused, replies, unknown, closed;
     char reason[200];
     char last[200];
     int64_t number;
@@ -103,6 +105,14 @@ static void on_down(const char *reason, void *userdata)
     (void)snprintf(w->reason, sizeof(w->reason), "%s", reason);
 }
 
+static void on_failed(const char *reason, bool refused, void *userdata)
+{
+    struct watch *w = userdata;
+    w->failed++;
+    w->refused += refused;
+    (void)snprintf(w->reason, sizeof(w->reason), "%s", reason);
+}
+
 static void on_reply(const struct redisReply *r, void *userdata)
 {
     struct watch *w = userdata;
@@ -117,17 +127,24 @@ static void on_reply(const struct redisReply *r, void *userdata)
         w->number = -1;
 }
 
-static struct redis_conn *conn_of(struct place *p, struct watch *w)
+static struct redis_conn *conn_to(struct place *p, struct watch *w,
+                                  const struct redis_address *address)
 {
     const struct redis_conn_options o = {.loop = &p->loop,
-                                         .address = {.path = p->socket},
+                                         .address = *address,
                                          .timeout_ms = 150,
                                          .up = on_up,
                                          .down = on_down,
+                                         .failed = on_failed,
                                          .userdata = w};
     struct redis_conn *c;
     ck_assert_int_eq(redis_conn_new(&o, &c, NULL), 0);
     return c;
+}
+
+static struct redis_conn *conn_of(struct place *p, struct watch *w)
+{
+    return conn_to(p, w, &(const struct redis_address){.path = p->socket});
 }
 
 static int say(struct redis_conn *c, struct watch *w)
@@ -300,6 +317,75 @@ START_TEST(closed_with_commands_pending)
     }
 END_TEST
 
+START_TEST(a_wrong_password_is_told_as_a_refusal)
+    {
+        static const char *const script[] = {"-WRONGPASS invalid\r\n", NULL};
+        static const char *const again[] = {"+OK\r\n+OK\r\n+PONG\r\n", NULL};
+        struct place p;
+        struct fake f;
+        struct watch w = {0};
+        place_make(&p);
+        fake_start(&f, &p, script);
+        char password[] = "pw";
+        struct redis_address a = {.path = p.socket, .password = password, .database = "2"};
+        struct redis_conn *c = conn_to(&p, &w, &a);
+        redis_conn_start(c);
+        run_until(&p.loop, &w.failed, 2);
+        ck_assert_int_eq(w.refused, w.failed);
+        ck_assert_str_eq(w.reason, "WRONGPASS invalid");
+        ck_assert_int_eq(w.up, 0);
+        f.script = again;
+        run_until(&p.loop, &w.up, 1);
+        ck_assert_int_eq(w.down, 0);
+        end(&p, c, &w);
+        fake_stop(&f);
+        place_drop(&p);
+    }
+END_TEST
+
+// A listener that accepts nothing, with its queue full: to the next one it is a peer that is gone.
+static uint16_t full_listener(int fds[3])
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t len = sizeof(a);
+    for (int i = 0; i < 3; i++)
+        fds[i] = socket(AF_INET, SOCK_STREAM | (i ? SOCK_NONBLOCK : 0), 0);
+    ck_assert_int_eq(bind(fds[0], (struct sockaddr *)&a, len), 0);
+    ck_assert_int_eq(listen(fds[0], 0), 0);
+    ck_assert_int_eq(getsockname(fds[0], (struct sockaddr *)&a, &len), 0);
+    for (int i = 1; i < 3; i++)
+        (void)!connect(fds[i], (struct sockaddr *)&a, len);
+    return ntohs(a.sin_port);
+}
+
+START_TEST(connecting_has_a_bound_and_can_be_cut_short)
+    {
+        struct place p;
+        struct watch w = {0};
+        int fds[3];
+        char host[] = "127.0.0.1";
+        place_make(&p);
+        struct redis_address a = {.host = host, .port = full_listener(fds)};
+        struct redis_conn *c = conn_to(&p, &w, &a);
+        redis_conn_start(c);
+        run_until(&p.loop, &w.failed, 2);
+        ck_assert_str_eq(w.reason, "no connection within 150 ms");
+        ck_assert_int_eq(w.refused, 0);
+        for (int i = 0; i < 3; i++)
+            (void)close(fds[i]);
+        redis_conn_stop(c);
+        redis_conn_start(c); // nobody listens any more
+        int before = w.failed;
+        run_until(&p.loop, &w.failed, before + 1);
+        ck_assert_str_eq(w.reason, "Connection refused");
+        redis_conn_stop(c);
+        redis_conn_start(c); // while the name is looked up
+        end(&p, c, &w);
+        ck_assert_int_eq(w.up, 0);
+        place_drop(&p);
+    }
+END_TEST
+
 START_TEST(a_path_that_is_too_long)
     {
         char path[200];
@@ -324,6 +410,8 @@ int main(void)
     tcase_add_test(all, a_hang_up_ends_every_command);
     tcase_add_test(all, dropped_from_inside_a_reply);
     tcase_add_test(all, closed_with_commands_pending);
+    tcase_add_test(all, a_wrong_password_is_told_as_a_refusal);
+    tcase_add_test(all, connecting_has_a_bound_and_can_be_cut_short);
     tcase_add_test(all, a_path_that_is_too_long);
     suite_add_tcase(suite, all);
     return run_suite(suite);
