@@ -15,6 +15,7 @@
 #include <sys/statvfs.h>
 
 #define ANSWER_WAIT_MS 10000
+#define READ_WAIT_MS 5000 // by then a store that hangs is noticed, and reads don't wait for it
 
 static const char *status_title(int status)
 {
@@ -140,6 +141,7 @@ struct answer {
     struct parked parked;
     int waits;  // for the store, for the audit's file
     int result; // the first failure
+    bool read;
     int status;
     char *text;
 };
@@ -175,6 +177,8 @@ static void answer_unknown(struct http_request *req, const char *text)
 static void answer_durable(int result, void *userdata)
 {
     struct answer *a = userdata;
+    if (a->read && result == -ETIMEDOUT)
+        result = 0; // nothing of the caller's depends on it
     if (a->result == 0)
         a->result = result;
     if (--a->waits > 0)
@@ -205,9 +209,11 @@ static void park(struct call *call, int status, char *text, bool store)
     }
     a->status = status;
     a->text = text;
+    a->read = call->route && !(call->route->flags & (ROUTE_MUTATES | ROUTE_AUDITED));
     parked_init(&a->parked, call->req);
     a->waits = 1 + store + audit;
-    if (store && commit_then(commit, ANSWER_WAIT_MS, answer_durable, a) < 0)
+    int64_t patience = a->read ? READ_WAIT_MS : ANSWER_WAIT_MS;
+    if (store && commit_then(commit, patience, answer_durable, a) < 0)
         answer_durable(-ENOMEM, a);
     if (audit && audit_then(call->api->audit, answer_durable, a) < 0)
         answer_durable(-ENOMEM, a);

@@ -73,6 +73,8 @@ struct job *job_new_element(struct job *of, int number)
     (void)snprintf(j->id, sizeof(j->id), "%.13s_%d", of->id, index);
     j->array = of;
     j->number = number;
+    for (int i = 0; i < j->n_tasks; i++)
+        j->tasks[i].attempts_lost = of->attempts_lost;
     j->order = of->order;
     j->submitted_ms = of->submitted_ms;
     return j;

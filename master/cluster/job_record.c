@@ -23,6 +23,8 @@ char *job_to_record(const struct job *j)
     json_put_time(r, "ended_at", j->ended_ms);
     if (j->held)
         json_put_bool(r, "held", true);
+    if (j->attempts_lost)
+        json_put_i64(r, "attempts_lost", j->attempts_lost);
     if (j->after)
         json_put(r, "after", dependency_view(j));
     if (j->array) {
@@ -42,6 +44,7 @@ int job_read_record(struct job *j, const json_t *r, struct err *e)
         job_state_from_string(json_opt_str(r, "final", "pending"), &j->final) < 0)
         return err_set(e, -EPROTO, "state \"%s\" is not known to this version", state);
     j->order = json_opt_i64(r, "order", 0);
+    j->attempts_lost = (int)json_opt_i64(r, "attempts_lost", 0);
     j->held = json_opt_bool(r, "held", false);
     j->submitted_ms = json_opt_time(r, "submitted_at");
     j->started_ms = json_opt_time(r, "started_at");

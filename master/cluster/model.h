@@ -137,6 +137,7 @@ struct job {
     struct elements *elements; // of an array, which has no tasks itself; else NULL
     struct job *array;         // of an element; weak; else NULL
     int number;                // of an element, in its array
+    int attempts_lost;         // of an array: as a task's, for elements that are not made yet
     bool preview;              // an element that is only looked at
     struct dependency *after;  // spec->n_after
     int unmet;                 // of them: its tasks get no place until it is 0

@@ -8,13 +8,20 @@
 
 #define LOST_MAX 1000000 // of numbers left out
 
+static int more(int have, int64_t n)
+{
+    return have + n < LOST_MAX ? (int)(have + n) : LOST_MAX;
+}
+
 static void leave_out(struct cluster *c, struct job *j, int64_t n)
 {
+    if (j->elements) {
+        j->attempts_lost = more(j->attempts_lost, n);
+        job_dirty(c, j);
+    }
     for (int i = 0; i < j->n_tasks; i++) {
-        struct task *t = &j->tasks[i];
-        int64_t lost = t->attempts_lost + n;
-        t->attempts_lost = (int)(lost < LOST_MAX ? lost : LOST_MAX);
-        task_dirty(c, t);
+        j->tasks[i].attempts_lost = more(j->tasks[i].attempts_lost, n);
+        task_dirty(c, &j->tasks[i]);
     }
 }
 
@@ -26,7 +33,7 @@ void cluster_rolled_back(struct cluster *c, const struct node *n, int64_t lost, 
     event_emit(
         c, &(struct event_fields){
                .type = "cluster.rolled_back", .object = "cluster", .node = n, .reason = reason});
-    for (struct job *j = c->oldest; j; j = j->next)
+    for (struct job *j = c->jobs; j; j = j->hh.next) // elements of arrays, too
         if (j->state < JOB_SUCCEEDED)
             leave_out(c, j, lost - c->lost_commits);
     c->lost_commits = lost;

@@ -281,7 +281,8 @@ def test_accepted_stop_is_carried_out_while_the_store_is_away(external):
     cluster.redis.kill(signal.SIGSTOP)
     wait_fd(pid, 30)  # killed when its grace is over
     os.close(pid)
-    assert cluster.get(f"/v1/jobs/{jid}")["state"] == "stopping"
+    # Its end may have been taken in before the fault was noticed: then it is shown, and written later.
+    assert cluster.get(f"/v1/jobs/{jid}")["state"] in ("stopping", "stopped")
     cluster.redis.kill(signal.SIGCONT)
     assert cluster.wait(jid)["state"] == "stopped"
 

@@ -36,6 +36,29 @@ START_TEST(test_numbers_are_left_out_once_and_nothing_is_placed)
     }
 END_TEST
 
+START_TEST(test_elements_that_are_not_made_yet_leave_numbers_out_too)
+    {
+        struct agent a = {0};
+        struct job *array = submit("{\"name\":\"a\",\"array\":\"0-3\",\"components\":{\"m\":{"
+                                   "\"command\":\"x\",\"resources\":{\"cpu\":1}}}}");
+        char id[ID_BYTES];
+        memcpy(id, array->id, sizeof(id));
+        settle();
+        agent_join(&a, "n1", 1);
+        settle();
+        cluster_rolled_back(cluster, a.node, 5, "x");
+        settle();
+        restart_cluster(2);
+        array = cluster_job_by_id(cluster, id);
+        struct job *first = cluster_job_element(cluster, array, 0);
+        ck_assert_int_eq(first->tasks[0].attempt, 1);
+        ck_assert_int_eq(first->tasks[0].attempts_lost, 5);
+        struct job *last = cluster_job_element(cluster, array, 3);
+        ck_assert_int_eq(last->tasks[0].attempt, 0);
+        ck_assert_int_eq(last->tasks[0].attempts_lost, 5);
+    }
+END_TEST
+
 START_TEST(test_a_higher_epoch_asks_every_node_anew)
     {
         struct agent a = {0};
@@ -57,6 +80,7 @@ int main(void)
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_test(all, test_numbers_are_left_out_once_and_nothing_is_placed);
+    tcase_add_test(all, test_elements_that_are_not_made_yet_leave_numbers_out_too);
     tcase_add_test(all, test_a_higher_epoch_asks_every_node_anew);
     suite_add_tcase(suite, all);
     SRunner *runner = srunner_create(suite);
