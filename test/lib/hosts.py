@@ -79,13 +79,20 @@ class Host:
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
                 env={**os.environ, **self.env, "NOTIFY_SOCKET": str(note)},
             )
-            end = time.monotonic() + 40 * PATIENCE
-            while ready:
-                got, _, _ = select.select([s], [], [], max(0, end - time.monotonic()))
-                if not got:
-                    raise AssertionError(f"{program} is not ready: {Path(log).read_text(errors='replace')[-2000:]}")
-                if b"READY=1" in s.recv(4096):
+            if ready:
+                self._wait_ready(s, program, log)
+
+    def _wait_ready(self, note, program, log):
+        end, ended = time.monotonic() + 40 * PATIENCE, os.pidfd_open(self.process.pid)
+        try:
+            while True:
+                got, _, _ = select.select([note, ended], [], [], max(0, end - time.monotonic()))
+                if note not in got:
+                    raise AssertionError(f"{program} {'has ended' if got else 'is not ready'}: {Path(log).read_text(errors='replace')[-2000:]}")
+                if b"READY=1" in note.recv(4096):
                     return
+        finally:
+            os.close(ended)
 
     def send(self, sig):
         self.process.send_signal(sig)
