@@ -255,6 +255,8 @@ def master_killed(running, start_again, show, jobs):
             start_again(c)
             assert c.get("/v1/jobs?limit=1")["total"] == jobs
             ms.append((time.perf_counter() - t) * 1e3)
+        for name in ("agent-1", "master"):  # `down` would stop each job first
+            c.kill(name)
         told(show, f"master killed, started at once -> answers with all of {jobs} jobs", ms)
 
 
