@@ -32,6 +32,7 @@ KINDS = {
     "held": lambda r: (RELAYED, cut_times(r)),
     "half_open": lambda r: (RELAYED, r.uniform(0.2, 8)),
     "master_killed": lambda r: ("master", r.choice(["KILL", "KILL", "TERM"]), r.uniform(0, 9)),
+    "master_cut": lambda r: ("master", r.choice(["in", "out", "both"]), cut_times(r)),
     "master_stopped": lambda r: ("master", r.uniform(0.2, 12)),
     "redis_killed": lambda r: ("redis",),
     "redis_stopped": lambda r: ("redis", r.uniform(0.2, 8)),
@@ -113,9 +114,11 @@ class Faults:
             return
 
     def cut(self, name, way, seconds):
-        self.h.agents[name].cut(way)
+        self.h.daemon(name).cut(way)
         self.last(seconds)
-        self.h.agents[name].heal()
+        self.h.daemon(name).heal()
+
+    master_cut = cut
 
     def cut_and_dead(self, name, seconds):
         self.h.agents[name].cut()
