@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 
 int write_all(int fd, const void *data, size_t len)
 {
@@ -63,6 +64,23 @@ int atomic_file_write(const char *path, const void *data, size_t len, mode_t mod
     }
     r = sync_folder_of(path);
     return r < 0 ? err_errno(e, r, "folder of %s", path) : 0;
+}
+
+int file_set_aside(const char *path, struct err *e)
+{
+    char to[PATH_MAX];
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    long long ms = (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    do {
+        int n = snprintf(to, sizeof(to), "%s.%lld.damaged", path, ms++);
+        if (n < 0 || (size_t)n >= sizeof(to))
+            return err_errno(e, -ENAMETOOLONG, "%s", path);
+    } while (access(to, F_OK) == 0);
+    if (rename(path, to) < 0)
+        return err_errno(e, -errno, "rename %s", path);
+    int r = sync_folder_of(path);
+    return r < 0 ? err_errno(e, r, "folder of %s", path) : err_set(e, 0, "%s", to);
 }
 
 // Reads to the end or until the buffer is full.

@@ -5,6 +5,7 @@
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "common/log.h"
 #include "common/pki.h"
 
 #include <stdlib.h>
@@ -59,11 +60,33 @@ static int create(const struct files *f, struct err *e)
 // One that leaked is removed by hand; the CA signs for another.
 static int load_server_key(const struct files *f, char **ret, struct err *e)
 {
+    cleanup_free char *csr = NULL;
+    struct err why;
     int r = atomic_file_read(f->server_key, FILE_LIMIT, ret, NULL, e);
+    if (r == 0 && pki_csr_new(*ret, "x", &csr, &why) < 0) {
+        free(TAKE_PTR(*ret));
+        r = file_set_aside(f->server_key, e);
+        log_warn("identity", "%s is damaged (%s): kept as %s, a new one is made", f->server_key,
+                 why.text, e->text);
+        r = r == 0 ? -ENOENT : r;
+    }
     if (r != -ENOENT)
         return r;
     r = pki_key_new(ret, e);
     return r == 0 ? write_text(f->server_key, *ret, 0600, e) : r;
+}
+
+// The cluster is its CA: what is damaged there can't be made anew.
+static int check_ca(const struct files *f, const struct identity *i, struct err *e)
+{
+    char hex[65];
+    cleanup_free char *csr = NULL;
+    struct err why;
+    bool cert = pki_cert_fingerprint(i->ca_cert, hex, &why) == 0;
+    if (cert && pki_csr_new(i->ca_key, "x", &csr, &why) == 0)
+        return 0;
+    return err_set(e, -EPROTO, "%s is damaged (%s): restore it from a backup",
+                   cert ? f->ca_key : f->ca_cert, why.text);
 }
 
 static int load(const struct files *f, struct identity *i, struct err *e)
@@ -78,6 +101,8 @@ static int load(const struct files *f, struct identity *i, struct err *e)
     r = atomic_file_read(f->ca_cert, FILE_LIMIT, &i->ca_cert, NULL, e);
     if (r == 0)
         r = atomic_file_read(f->ca_key, FILE_LIMIT, &i->ca_key, NULL, e);
+    if (r == 0)
+        r = check_ca(f, i, e);
     if (r == 0)
         r = load_server_key(f, &i->server_key, e);
     return r == -ENOENT ? err_wrap(e, -EPROTO,

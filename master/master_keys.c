@@ -5,6 +5,7 @@
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "common/log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -75,14 +76,28 @@ static int make_first(struct slot *s, struct err *e)
     return r;
 }
 
+// A damaged key is set aside as if it were not there: clients that pin it must be told the new one,
+// as after a rotation.
+static int load_good(struct slot *s, struct err *e)
+{
+    struct err why;
+    int r = load(s, e);
+    if (r != -EPROTO && r != -EINVAL)
+        return r;
+    why = *e;
+    r = file_set_aside(s->path, e);
+    log_warn("sealed", "damaged: %s: kept as %s", why.text, e->text);
+    return r == 0 ? -ENOENT : r;
+}
+
 static int open_all(struct master_keys *m, struct err *e)
 {
-    int r = load(&m->current, e);
+    int r = load_good(&m->current, e);
     if (r == -ENOENT)
         r = make_first(&m->current, e);
     if (r < 0)
         return r;
-    r = load(&m->previous, e);
+    r = load_good(&m->previous, e);
     return r == -ENOENT ? 0 : r;
 }
 

@@ -225,6 +225,7 @@ static int make_folders(struct agent *a, struct err *e)
         return r;
     (void)snprintf(a->dirs.state, sizeof(a->dirs.state), "%s", c->state_dir);
     (void)snprintf(a->dirs.run, sizeof(a->dirs.run), "%s", c->run_dir);
+    (void)snprintf(a->dirs.boot_id, sizeof(a->dirs.boot_id), "%s", a->system.boot_id);
     (void)snprintf(path, sizeof(path), "%s/lock", c->state_dir);
     r = lock_file(path, &a->lock_fd, e);
     return r == -EWOULDBLOCK ? err_set(e, r, "another agent uses %s", c->state_dir) : r;

@@ -142,6 +142,8 @@ static int write_claim(const struct attempt_dirs *d, const struct attempt_spec *
 int attempt_claim(const struct attempt_dirs *d, const struct attempt_spec *spec, struct err *e)
 {
     cleanup_json json_t *json = attempt_spec_to_json(spec);
+    if (d->boot_id[0])
+        json_put_str(json, "boot_id", d->boot_id);
     cleanup_free char *text = json ? json_text(json) : NULL;
     if (!text)
         return err_set(e, -ENOMEM, "claim attempt %s: out of memory", spec->id);
@@ -149,18 +151,44 @@ int attempt_claim(const struct attempt_dirs *d, const struct attempt_spec *spec,
     return r < 0 ? r : write_claim(d, spec, text, e);
 }
 
-int attempt_claim_read(const struct attempt_dirs *d, const char *id, struct attempt_spec **ret,
-                       struct err *e)
+static int read_claim(const struct attempt_dirs *d, const char *id, json_t **ret, struct err *e)
 {
     char path[ATTEMPT_PATH_BYTES];
     cleanup_free char *text = NULL;
-    cleanup_json json_t *json = NULL;
     size_t len;
     attempt_path(d, id, "claim.json", path);
     int r = atomic_file_read(path, CLAIM_LIMIT, &text, &len, e);
-    if (r < 0)
+    return r < 0 ? r : json_parse(text, len, ret, e);
+}
+
+// 0: of this boot; 1: of an earlier one; -1: not known.
+static int compare_boot(const struct attempt_dirs *d, const char *id)
+{
+    cleanup_json json_t *json = NULL;
+    struct err e;
+    if (!d->boot_id[0] || read_claim(d, id, &json, &e) < 0)
+        return -1;
+    const char *boot_id = json_opt_str(json, "boot_id", NULL);
+    return boot_id ? strcmp(boot_id, d->boot_id) != 0 : -1;
+}
+
+bool attempt_of_earlier_boot(const struct attempt_dirs *d, const char *id)
+{
+    return compare_boot(d, id) == 1;
+}
+
+bool attempt_of_this_boot(const struct attempt_dirs *d, const char *id)
+{
+    return compare_boot(d, id) == 0;
+}
+
+int attempt_claim_read(const struct attempt_dirs *d, const char *id, struct attempt_spec **ret,
+                       struct err *e)
+{
+    cleanup_json json_t *json = NULL;
+    int r = read_claim(d, id, &json, e);
+    if (r == -ENOENT)
         return r;
-    r = json_parse(text, len, &json, e);
     if (r == 0)
         r = attempt_spec_from_json(json, ret, e);
     return r < 0 ? err_wrap(e, r == -ENOMEM ? r : -EPROTO, "claim of attempt %s", id) : 0;

@@ -9,6 +9,7 @@
 struct attempt_dirs { // where this agent keeps its attempts; absolute, owned by the caller
     char state[120];  // STATE
     char run[120];    // RUN
+    char boot_id[40]; // of the machine as it runs now; "" = not known
 };
 
 #define ATTEMPT_PATH_BYTES 256
@@ -25,6 +26,10 @@ int attempt_claim(const struct attempt_dirs *d, const struct attempt_spec *spec,
 // Reads a claim. -ENOENT; -EPROTO when damaged.
 int attempt_claim_read(const struct attempt_dirs *d, const char *id, struct attempt_spec **ret,
                        struct err *e) WARN_UNUSED;
+// Whether the attempt was claimed before the machine's last boot; false when that is not known.
+bool attempt_of_earlier_boot(const struct attempt_dirs *d, const char *id);
+// Whether it was claimed since then; false when that is not known.
+bool attempt_of_this_boot(const struct attempt_dirs *d, const char *id);
 // Ids of all claims; *ret is a malloc'd array of `*ret_n` ids.
 int attempt_claims_list(const struct attempt_dirs *d, char (**ret)[ATTEMPT_ID_BYTES], size_t *ret_n,
                         struct err *e) WARN_UNUSED;

@@ -10,7 +10,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
+
+#define MACHINE_WENT "its machine was shut down or restarted"
 
 void executor_release_slot(struct executor *x, struct task *task)
 {
@@ -91,11 +93,19 @@ static void ended(struct executor *x, struct task *task, const struct attempt_st
     if (task->status.state == ATTEMPT_ENDED)
         return;
     observe(task, seen);
+    // The machine went down under it, or stopped it when it did.
+    bool machine =
+        seen->cause == CAUSE_UNKNOWN && attempt_of_earlier_boot(&x->options.dirs, seen->id);
+    if (machine) {
+        task->status.cause = CAUSE_NODE_LOST;
+        task->status.has_exit = false;
+    }
     forget_secrets(x, task->status.id);
     if (!task->logs_opened)
         task->status.logs = LOGS_COMPLETE;
     task->status.state = ATTEMPT_ENDED;
-    (void)snprintf(task->status.reason, sizeof(task->status.reason), "%s", seen->reason);
+    (void)snprintf(task->status.reason, sizeof(task->status.reason), "%s",
+                   machine ? MACHINE_WENT : seen->reason);
     tasks_changed(x->options.tasks, task);
     executor_release_slot(x, task);
     if (task->logs_opened)
@@ -103,18 +113,6 @@ static void ended(struct executor *x, struct task *task, const struct attempt_st
 }
 
 // --- attempts nobody saw the end of --------------------------------------------------------------
-
-// Whether the claim was made since the machine booted; when in doubt, no.
-static bool claimed_this_boot(const struct executor *x, const char *id)
-{
-    char path[ATTEMPT_PATH_BYTES];
-    struct stat st;
-
-    attempt_path(&x->options.dirs, id, "claim.json", path);
-    if (stat(path, &st) < 0)
-        return false;
-    return (int64_t)st.st_mtim.tv_sec * 1000 > clock_real_ms() - clock_boot_ms();
-}
 
 // Without a `started` record the command was never executed, as long as the record can't have been
 // lost with a crash of the machine.
@@ -124,7 +122,7 @@ static bool surely_never_started(const struct executor *x, const struct task *ta
     int64_t ms;
 
     return attempt_started_read(&x->options.dirs, task->status.id, &pid, &ms) == -ENOENT &&
-           claimed_this_boot(x, task->status.id);
+           attempt_of_this_boot(&x->options.dirs, task->status.id);
 }
 
 // An exit record is the last word on an attempt: meadow-init refuses to begin where one is, and the
@@ -150,9 +148,13 @@ static void write_verdict(struct executor *x, const char *id, enum attempt_cause
 void executor_end_lost(struct executor *x, struct task *task)
 {
     bool never = !task->known && surely_never_started(x, task);
-    enum attempt_cause cause = never ? CAUSE_NEVER_STARTED : CAUSE_UNKNOWN;
-    const char *reason = never ? "the agent was interrupted before it started this"
-                               : "gone, and nobody saw how it ended";
+    bool machine = !never && attempt_of_earlier_boot(&x->options.dirs, task->status.id);
+    enum attempt_cause cause = never     ? CAUSE_NEVER_STARTED
+                               : machine ? CAUSE_NODE_LOST
+                                         : CAUSE_UNKNOWN;
+    const char *reason = never     ? "the agent was interrupted before it started this"
+                         : machine ? MACHINE_WENT
+                                   : "gone, and nobody saw how it ended";
 
     log_warn("executor", "attempt %s: %s", task->status.id, reason);
     write_verdict(x, task->status.id, cause, reason);

@@ -2,7 +2,7 @@
 // The node's identity on disk: key.pem, certificate.pem, ca.pem and node.json in STATE/identity/.
 // node.json is written last: its presence says that the join is complete.
 #include "node-agent/identity.h"
-
+#include "node-agent/state_file.h"
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/json.h"
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FILE_LIMIT (256u << 10)
 
@@ -55,18 +56,41 @@ static int read_text(const char *state_dir, const char *leaf, char **ret, struct
     return r == -ENOENT ? 0 : r;
 }
 
-static int load_key(const char *state_dir, struct identity *id, struct err *e)
+// Sets the file aside and forgets its text.
+static int damaged(const char *state_dir, const char *leaf, char **text, const char *why,
+                   struct err *e)
 {
     char path[160];
-    int r = read_text(state_dir, "key.pem", &id->key_pem, e);
+    path_of(state_dir, leaf, path);
+    free(*text);
+    *text = NULL;
+    return state_file_damaged(path, why, e);
+}
 
-    if (r < 0 || id->key_pem)
-        return r;
-    r = pki_key_new(&id->key_pem, e);
+// What was issued to a key that is lost is of no use: the node joins as a new one, and the master's
+// operator says whether it takes the old one's place.
+static int new_key(const char *state_dir, struct identity *id, struct err *e)
+{
+    char path[160];
+    path_of(state_dir, "node.json", path);
+    int r = access(path, F_OK) == 0 ? state_file_damaged(path, "its key is lost", e) : 0;
+    if (r == 0)
+        r = pki_key_new(&id->key_pem, e);
     if (r < 0)
         return r;
     path_of(state_dir, "key.pem", path);
     return atomic_file_write(path, id->key_pem, strlen(id->key_pem), 0600, e);
+}
+
+static int load_key(const char *state_dir, struct identity *id, struct err *e)
+{
+    cleanup_free char *csr = NULL;
+    struct err why;
+    int r = read_text(state_dir, "key.pem", &id->key_pem, e);
+
+    if (r == 0 && id->key_pem && pki_csr_new(id->key_pem, "x", &csr, &why) < 0)
+        r = damaged(state_dir, "key.pem", &id->key_pem, why.text, e);
+    return r < 0 || id->key_pem ? r : new_key(state_dir, id, e);
 }
 
 static int copy_member(const json_t *j, const char *key, char **ret, struct err *e)
@@ -79,41 +103,59 @@ static int copy_member(const json_t *j, const char *key, char **ret, struct err 
     return *ret ? 0 : err_set(e, -ENOMEM, "out of memory");
 }
 
+// Without one of them the node joins again, by the same key, and so as the same node.
+static int load_certificates(const char *state_dir, struct identity *id, struct err *e)
+{
+    struct err why;
+    char hex[65];
+    int64_t ms;
+    int r = read_text(state_dir, "certificate.pem", &id->cert_pem, e);
+
+    if (r == 0 && id->cert_pem && pki_cert_not_after_ms(id->cert_pem, &ms, &why) < 0)
+        r = damaged(state_dir, "certificate.pem", &id->cert_pem, why.text, e);
+    if (r == 0)
+        r = read_text(state_dir, "ca.pem", &id->ca_pem, e);
+    if (r == 0 && id->ca_pem && pki_cert_fingerprint(id->ca_pem, hex, &why) < 0)
+        r = damaged(state_dir, "ca.pem", &id->ca_pem, why.text, e);
+    return r;
+}
+
 static int load_joined(const char *state_dir, struct identity *id, struct err *e)
 {
-    cleanup_free char *text = NULL;
     cleanup_json json_t *j = NULL;
-    int r = read_text(state_dir, "node.json", &text, e);
+    char path[160];
 
-    if (r < 0 || !text)
+    path_of(state_dir, "node.json", path);
+    int r = state_file_read(path, FILE_LIMIT, &j, e);
+    if (r < 0 || !j)
         return r;
-    r = json_parse(text, strlen(text), &j, e);
-    if (r == 0)
-        r = copy_member(j, "cluster_id", &id->cluster_id, e);
+    r = copy_member(j, "cluster_id", &id->cluster_id, e);
     if (r == 0)
         r = copy_member(j, "cluster_name", &id->cluster_name, e);
     if (r == 0)
         r = copy_member(j, "node_id", &id->node_id, e);
     if (r == 0)
         r = copy_member(j, "name", &id->name, e);
+    if (r < 0 && r != -ENOMEM) { // joins again, by the same key, and so as the same node
+        struct err why = *e;
+        r = damaged(state_dir, "node.json", &id->node_id, why.text, e);
+    }
     if (r == 0)
-        r = read_text(state_dir, "certificate.pem", &id->cert_pem, e);
-    if (r == 0)
-        r = read_text(state_dir, "ca.pem", &id->ca_pem, e);
+        r = load_certificates(state_dir, id, e);
     return r < 0 ? err_wrap(e, r, "%s/identity", state_dir) : 0;
 }
 
 static int load_removed(const char *state_dir, struct identity *id, struct err *e)
 {
-    cleanup_free char *text = NULL;
     cleanup_json json_t *j = NULL;
-    int r = read_text(state_dir, "removed.json", &text, e);
+    char path[160];
 
-    if (r < 0 || !text)
+    // Without it the master says it again.
+    path_of(state_dir, "removed.json", path);
+    int r = state_file_read(path, FILE_LIMIT, &j, e);
+    if (r < 0 || !j)
         return r;
-    r = json_parse(text, strlen(text), &j, e);
-    if (r == 0)
-        r = copy_member(j, "why", &id->removed, e);
+    r = copy_member(j, "why", &id->removed, e);
     if (r == 0)
         r = copy_member(j, "token_sha256", &id->removed_token, e);
     return r < 0 ? err_wrap(e, r, "%s/identity/removed.json", state_dir) : 0;

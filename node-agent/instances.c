@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A short list in a file.
 #include "node-agent/instances.h"
-
+#include "node-agent/state_file.h"
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/json.h"
@@ -41,16 +41,10 @@ static void take_list(struct instances *x, const json_t *list, size_t limit)
 
 static int load(const char *path, struct instances *x, struct err *e)
 {
-    cleanup_free char *text = NULL;
     cleanup_json json_t *j = NULL;
-    size_t len;
-    int r = atomic_file_read(path, FILE_LIMIT, &text, &len, e);
-    if (r == -ENOENT)
-        return 0;
-    if (r == 0)
-        r = json_parse(text, len, &j, e);
+    int r = state_file_read(path, FILE_LIMIT, &j, e);
     if (r < 0)
-        return err_wrap(e, r, "%s", path);
+        return r;
     take_list(x, json_object_get(j, "answered"), INSTANCES_ANSWERED_MAX);
     x->n_answered = x->n;
     take_list(x, json_object_get(j, "tried"), INSTANCES_TRIED_MAX);

@@ -3,7 +3,7 @@
 // needs no repair of its own: the next one says the same. Reports are one at a time, which batches
 // what happens meanwhile.
 #include "node-agent/sync.h"
-
+#include "node-agent/state_file.h"
 #include "node-agent/post.h"
 
 #include "common/atomic_file.h"
@@ -57,13 +57,12 @@ static void seen_path(const struct sync *s, char out[160])
 static void seen_load(struct sync *s)
 {
     char path[160];
-    cleanup_free char *text = NULL;
     cleanup_json json_t *j = NULL;
-    size_t len;
+    struct err e;
 
     seen_path(s, path);
-    if (atomic_file_read(path, 4096, &text, &len, NULL) < 0 || json_parse(text, len, &j, NULL) < 0)
-        return;
+    if (state_file_read(path, 4096, &j, &e) < 0)
+        log_warn("sync", "%s", e.text);
     // What was seen of another cluster says nothing about this one.
     const char *cluster = s->options.cluster_id ? s->options.cluster_id : "";
     if (strcmp(json_opt_str(j, "cluster", cluster), cluster) != 0)

@@ -81,8 +81,8 @@ enum attempt_cause {
     CAUSE_NEVER_STARTED, // issued to an earlier agent instance that did not start it:
                          // infrastructure
     CAUSE_FENCED,        // the lease was over and it could not be frozen: killed. Infrastructure
-    CAUSE_NODE_LOST, // its node was silent beyond on_node_lost.after: infrastructure, said by the
-                     // master alone
+    CAUSE_NODE_LOST, // its node was silent beyond on_node_lost.after (the master says so), or the
+                     // machine was restarted (the agent says so): infrastructure
     CAUSE_UNKNOWN,   // gone, and nobody saw how
     CAUSE_POLICY,    // the node's own policy forbids it: another node may allow it
     CAUSE_MOVED, // stopped so that it starts elsewhere (drain, removal of its node), said by the

@@ -163,7 +163,7 @@ static void on_part_closed(void *userdata)
     free(d);
 }
 
-static void on_retry_closed(uv_handle_t *h)
+static void on_timer_closed(uv_handle_t *h)
 {
     on_part_closed(h->data);
 }
@@ -175,7 +175,7 @@ static void docker_close(struct runtime *r, void (*closed)(void *userdata), void
     d->closing = true;
     d->closed = closed;
     d->closed_userdata = userdata;
-    d->waits = 3;
+    d->waits = 4;
     http_client_close(d->http, on_part_closed, d); // breaks all calls off first
     HASH_ITER (hh, d->tasks, t, next) {
         HASH_DEL(d->tasks, t);
@@ -183,7 +183,8 @@ static void docker_close(struct runtime *r, void (*closed)(void *userdata), void
     }
     out_watch_close(d->out);
     outbox_close(d->outbox, on_part_closed, d);
-    uv_close((uv_handle_t *)&d->retry, on_retry_closed);
+    uv_close((uv_handle_t *)&d->retry, on_timer_closed);
+    uv_close((uv_handle_t *)&d->doubt, on_timer_closed);
 }
 
 static const struct runtime_ops docker_ops = {
@@ -234,7 +235,8 @@ int runtime_docker_new(const struct runtime_options *o, struct runtime **ret, st
         return r;
     }
     (void)uv_timer_init(o->loop, &d->retry);
-    d->retry.data = d;
+    (void)uv_timer_init(o->loop, &d->doubt);
+    d->retry.data = d->doubt.data = d;
     outbox_call(d->outbox, connect_first, d);
     *ret = &d->base;
     return 0;

@@ -52,10 +52,14 @@ static void append_health(json_t *list, const struct job_health *h)
     append_option(list, "--health-retries", h->retries);
 }
 
-static json_t *entrypoint(const struct attempt_spec *spec)
+static json_t *entrypoint(const struct runtime_options *o, const struct attempt_spec *spec)
 {
     json_t *list = json_pack("[s, s, s, s, s, s, s]", RUN_INIT, "--out", RUN_OUT, "--lease",
                              RUN_LEASE, "--attempt", spec->id);
+    if (o->boot_id) {
+        append_text(list, "--boot-id");
+        append_text(list, o->boot_id);
+    }
     if (spec->stop_signal > 0)
         append_option(list, "--stop-signal", spec->stop_signal);
     append_option(list, "--grace", spec->grace_ms);
@@ -241,7 +245,7 @@ json_t *docker_create_body(const struct runtime_options *o, const struct attempt
     if (!body)
         return NULL;
     json_put_str(body, "Image", spec->image);
-    json_put(body, "Entrypoint", entrypoint(spec));
+    json_put(body, "Entrypoint", entrypoint(o, spec));
     json_put(body, "Cmd", command(spec));
     json_put(body, "Env", environment(spec));
     json_put(body, "Labels", labels(o, spec));

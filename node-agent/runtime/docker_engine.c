@@ -23,6 +23,7 @@ static void on_retry(uv_timer_t *timer)
 
 void docker_engine_lost(struct docker *d, const char *reason)
 {
+    struct docker_task *t, *next;
     if (d->closing || uv_is_active((uv_handle_t *)&d->retry))
         return;
     // The first failure is told (an unusable engine is news also at the start), repeats are not.
@@ -30,6 +31,9 @@ void docker_engine_lost(struct docker *d, const char *reason)
         outbox_engine(d->outbox, false, reason, NULL);
     d->ok = false;
     d->told_down = true;
+    HASH_ITER (hh, d->tasks, t, next)
+        t->left |= t->phase == DOCKER_RUNNING || t->phase == DOCKER_EXITED;
+    docker_doubt_engine_left(d);
     // Armed first: the cancelled stream reports its end here too.
     (void)uv_timer_start(&d->retry, on_retry, backoff_fail(&d->backoff), 0);
     if (d->events)
@@ -115,6 +119,7 @@ static bool list_task(struct docker_task *t, struct attempt_status *ret)
         return false;
     outcome_running(&t->d->o.dirs, t->id, ret);
     t->started_told = t->started_told || ret->started_ms;
+    t->health = ret->health;
     bool recorded = outcome_ended(&t->d->o.dirs, t->id, ret) == 0;
     if (t->phase == DOCKER_ENDED && !recorded) // told before, without a record
         return false;
@@ -128,6 +133,8 @@ static bool list_task(struct docker_task *t, struct attempt_status *ret)
         outcome_running(&t->d->o.dirs, t->id, ret);
     if (over && t->oom)
         outcome_mark_oom(ret);
+    if (over)
+        docker_task_explain(t, ret);
     if (over)
         t->phase = DOCKER_ENDED;
     (void)snprintf(ret->container_id, sizeof(ret->container_id), "%s", t->container);
@@ -189,8 +196,10 @@ static void resume(struct docker_task *t)
         docker_task_delete(t);
         return;
     }
-    if (t->phase == DOCKER_RUNNING)
+    if (t->phase == DOCKER_RUNNING) {
+        t->left = false; // its engine is back, and has it
         docker_task_records(t);
+    }
     if (t->phase == DOCKER_RUNNING && t->stopping)
         docker_task_signal(t);
     if (t->phase == DOCKER_EXITED)

@@ -46,8 +46,13 @@ struct docker_task {
     bool started_told, oom;
     enum health_word health; // told
     bool stopping, removing, deleting, pulled, recorded, inspecting;
-    bool seen;   // in the listing that is being read
-    bool orphan; // runs, and the engine does not know
+    bool left;                   // by its engine, which went away while this ran
+    bool vanished;               // its container is not there any more
+    bool doubted;                // it was waited for the engine's end
+    struct attempt_status doubt; // how it ended, unless the engine ends too
+    int64_t doubt_until_ms;      // CLOCK_MONOTONIC; 0 = no doubt
+    bool seen;                   // in the listing that is being read
+    bool orphan;                 // runs, and the engine does not know
     UT_hash_handle hh;
 };
 
@@ -61,6 +66,7 @@ struct docker {
     struct http_call *events; // the stream; weak, NULL = not open
     struct strbuf line;       // of the stream, unfinished
     uv_timer_t retry;
+    uv_timer_t doubt; // the earliest of the tasks'
     struct backoff backoff;
     char prefix[16]; // "/v1.44"
     bool ok, told_down, podman, listed, closing;
@@ -86,6 +92,11 @@ void docker_engine_connect(struct docker *d);
 // The engine does not answer any more.
 void docker_engine_lost(struct docker *d, const char *reason);
 
+// docker_doubt.c. Whether this end must wait for a while to be told.
+bool docker_doubt(struct docker_task *t, const struct attempt_status *status);
+// The engine is gone: what was in doubt is told.
+void docker_doubt_engine_left(struct docker *d);
+
 // docker_task.c: the life of an attempt.
 struct docker_task *docker_task_find(struct docker *d, const char *id);
 struct docker_task *docker_task_new(struct docker *d, const char *id);
@@ -94,6 +105,8 @@ void docker_task_drop(struct docker_task *t);
 void docker_task_free(struct docker_task *t); // at closing
 void docker_task_phase(struct docker_task *t, const char *text);
 void docker_task_fail(struct docker_task *t, enum attempt_cause cause, const char *text);
+// An end that nobody explains, of a task that its engine left, is the engine's.
+void docker_task_explain(const struct docker_task *t, struct attempt_status *status);
 void docker_task_end(struct docker_task *t, struct attempt_status *status);
 // Killed and nobody here did it: only the engine knows whether it was for memory.
 bool docker_may_be_oom(const struct attempt_status *s);

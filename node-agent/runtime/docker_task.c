@@ -93,13 +93,23 @@ void docker_task_delete(struct docker_task *t)
 // --- the end
 // -----------------------------------------------------------------------------------------
 
+void docker_task_explain(const struct docker_task *t, struct attempt_status *status)
+{
+    if (status->cause != CAUSE_UNKNOWN || !t->left)
+        return;
+    status->cause = CAUSE_ENGINE;
+    (void)snprintf(status->reason, sizeof(status->reason),
+                   "the container engine was stopped or restarted, and its container with it");
+}
+
 void docker_task_end(struct docker_task *t, struct attempt_status *status)
 {
-    if (t->phase >= DOCKER_ENDED)
+    if (t->phase >= DOCKER_ENDED || docker_doubt(t, status))
         return;
     t->phase = DOCKER_ENDED;
     if (t->oom)
         outcome_mark_oom(status);
+    docker_task_explain(t, status);
     (void)snprintf(status->container_id, sizeof(status->container_id), "%s", t->container);
     out_watch_remove(t->d->out, t->id);
     outbox_ended(t->d->outbox, status);
@@ -160,6 +170,7 @@ static void end_by_engine(struct docker_task *t, const json_t *state)
 static void end_inspected(struct docker_task *t, const json_t *state)
 {
     struct attempt_status status;
+    t->vanished = !state;
     if (json_opt_bool(state, "Running", false)) { // the news was old
         t->phase = DOCKER_RUNNING;
         return;
@@ -233,7 +244,11 @@ void docker_task_records(struct docker_task *t)
     if (status.exit_code == 128 + SIGKILL && status.cause == CAUSE_EXIT && !t->oom &&
         t->container[0])
         return;
-    docker_task_end(t, &status);
+    // Stopped, and nobody here did it.
+    if (status.cause == CAUSE_UNKNOWN && t->d->ok && t->container[0])
+        docker_task_exited(t);
+    else
+        docker_task_end(t, &status);
 }
 
 // --- stop

@@ -156,7 +156,7 @@ def test_health_survives_a_restart_of_the_agent(make_cluster):
     mark = cluster.last_event()
     cluster.kill("agent-1")
     cluster.cli(*cluster.up_args[1:], verb="up", timeout=90)
-    cluster.wait_event("node.ready", after=mark)
+    cluster.wait_event("node.agent_restarted", after=mark)
     assert cluster.get(f"/v1/jobs/{jid}")["tasks"][0]["health"] == "healthy"
     cluster.api("POST", f"/v1/jobs/{jid}:stop")
     assert cluster.wait(jid)["state"] == "stopped"

@@ -43,6 +43,11 @@ static struct attempt_spec spec_of(const char *attempt)
     return s;
 }
 
+static void set_boot(const char *boot_id)
+{
+    (void)snprintf(dirs.boot_id, sizeof(dirs.boot_id), "%s", boot_id);
+}
+
 static void write_out(const char *leaf, const char *text)
 {
     char path[ATTEMPT_PATH_BYTES];
@@ -58,6 +63,40 @@ static void claim(void)
     struct attempt_spec spec = spec_of(id);
     ck_assert_msg(attempt_claim(&dirs, &spec, &e) == 0, "%s", e.text);
 }
+
+static void expect_boot(bool earlier, bool this_one)
+{
+    ck_assert_int_eq(attempt_of_earlier_boot(&dirs, id), earlier);
+    ck_assert_int_eq(attempt_of_this_boot(&dirs, id), this_one);
+}
+
+START_TEST(claims_know_their_boot)
+    {
+        set_boot("");
+        claim();
+        set_boot("b1");
+        expect_boot(false, false); // an older agent's claim does not say
+        ck_assert_int_eq(attempt_remove(&dirs, id, NULL), 0);
+        expect_boot(false, false);
+        claim();
+        expect_boot(false, true);
+        set_boot("b2");
+        expect_boot(true, false);
+        set_boot(""); // we do not know ours
+        expect_boot(false, false);
+    }
+END_TEST
+
+START_TEST(health_word_is_read)
+    {
+        claim();
+        ck_assert_int_eq(attempt_health_read(&dirs, id), HEALTH_WORD_NONE);
+        write_out("out/health", "healthy\n");
+        ck_assert_int_eq(attempt_health_read(&dirs, id), HEALTH_WORD_HEALTHY);
+        write_out("out/health", "fine\n");
+        ck_assert_int_eq(attempt_health_read(&dirs, id), HEALTH_WORD_NONE);
+    }
+END_TEST
 
 START_TEST(claim_is_made_once_and_read_back)
     {
@@ -251,6 +290,8 @@ int main(void)
     Suite *s = suite_create("attempt_dir");
     TCase *t = tcase_create("files");
     tcase_add_checked_fixture(t, setup, teardown);
+    tcase_add_test(t, claims_know_their_boot);
+    tcase_add_test(t, health_word_is_read);
     tcase_add_test(t, claim_is_made_once_and_read_back);
     tcase_add_test(t, folder_without_claim_is_none);
     tcase_add_test(t, damaged_claim_is_told);

@@ -59,7 +59,6 @@ static struct attempt_dirs dirs;
 static char top[] = "/tmp/meadow-exec-XXXXXX";
 static unsigned logs_opened, logs_ended, closed_count;
 static bool prepare_fails;
-
 static int prepare(struct attempt_spec *spec, void *userdata, struct err *e)
 {
     (void)spec;
@@ -119,6 +118,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(mkdtemp(top));
     (void)snprintf(dirs.state, sizeof(dirs.state), "%s/state", top);
     (void)snprintf(dirs.run, sizeof(dirs.run), "%s/run", top);
+    (void)strcpy(dirs.boot_id, "b");
     ck_assert_int_eq(make_dirs(dirs.state, 0700, &e), 0);
     ck_assert_int_eq(make_dirs(dirs.run, 0700, &e), 0);
     ck_assert_int_eq(uv_loop_init(&loop), 0);
@@ -433,18 +433,18 @@ END_TEST
 START_TEST(started_but_gone_is_unknown)
     {
         char path[ATTEMPT_PATH_BYTES];
-
         engine_up();
         listed(NULL, ATTEMPT_ENDED);
         assign("a1", "i1", DESIRED_RUN, 0);
         settle();
         attempt_path(&dirs, "a1", "out/started", path);
         ck_assert_int_eq(atomic_file_write(path, "77 1000\n", 8, 0644, NULL), 0);
+        dirs.boot_id[0] = _i ? 'B' : 'b';
         restart("i2");
         engine_up();
         listed(NULL, ATTEMPT_ENDED);
         settle();
-        ck_assert_int_eq(status_of("a1")->cause, CAUSE_UNKNOWN);
+        ck_assert_int_eq(status_of("a1")->cause, _i ? CAUSE_NODE_LOST : CAUSE_UNKNOWN);
     }
 END_TEST
 
@@ -488,7 +488,7 @@ int main(void)
     tcase_add_test(tc, stop_before_and_during_start);
     tcase_add_test(tc, failed_preparation_ends_it);
     tcase_add_test(tc, restart_adopts_and_never_starts_twice);
-    tcase_add_test(tc, started_but_gone_is_unknown);
+    tcase_add_loop_test(tc, started_but_gone_is_unknown, 0, 2);
     tcase_add_test(tc, running_that_vanishes_is_unknown);
     tcase_add_test(tc, existing_claim_is_never_started);
     suite_add_tcase(suite, tc);
