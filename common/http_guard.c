@@ -151,7 +151,7 @@ static bool once(struct http_guard *g, bool *seen, const char *why)
 }
 
 // The name is complete and its value begins: what is to be known of the value?
-enum interest { NOTHING, LENGTH, ENCODING, HOST };
+enum interest { NOTHING, LENGTH, ENCODING, HOST, CREDENTIALS };
 
 static enum interest interest(const struct http_guard *g)
 {
@@ -160,6 +160,7 @@ static enum interest interest(const struct http_guard *g)
     return strcasecmp(g->part, "content-length") == 0      ? LENGTH
            : strcasecmp(g->part, "transfer-encoding") == 0 ? ENCODING
            : strcasecmp(g->part, "host") == 0              ? HOST
+           : strcasecmp(g->part, "authorization") == 0     ? CREDENTIALS
                                                            : NOTHING;
 }
 
@@ -173,10 +174,11 @@ static bool value_starts(struct http_guard *g, enum interest i)
     g->left = i == LENGTH ? 0 : g->left;
     if (g->trailers)
         return i == NOTHING || refuse(g, "a trailer that belongs into the head");
-    return i == LENGTH     ? once(g, &g->has_length, "Content-Length twice")
-           : i == ENCODING ? once(g, &g->has_encoding, "Transfer-Encoding twice")
-           : i == HOST     ? once(g, &g->has_host, "Host twice")
-                           : true;
+    return i == LENGTH        ? once(g, &g->has_length, "Content-Length twice")
+           : i == ENCODING    ? once(g, &g->has_encoding, "Transfer-Encoding twice")
+           : i == HOST        ? once(g, &g->has_host, "Host twice")
+           : i == CREDENTIALS ? once(g, &g->has_credentials, "Authorization twice")
+                              : true;
 }
 
 static bool value_ends(struct http_guard *g, enum interest i)

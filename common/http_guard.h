@@ -2,7 +2,8 @@
 // Reads along what a client sends and refuses what two HTTP parsers could understand differently
 // (RFC 9112, sections 2.2, 3, 5, 6.3 and 7.1: request smuggling): a repeated Content-Length, one
 // beside Transfer-Encoding, names with spaces, folded lines, bare CR or LF, NUL, targets that are
-// no plain path. It keeps no bytes, so it costs no memory and can't be behind.
+// no plain path. Two Authorization headers are refused as well. It keeps no bytes, so it costs no
+// memory and can't be behind.
 #pragma once
 
 #include <stdbool.h>
@@ -15,7 +16,7 @@ struct http_guard { // all zero = before the first request
     char part[20];
     uint16_t lines, head_len;
     uint32_t heads; // complete ones so far
-    bool has_length, has_encoding, has_host, old_version, trailers;
+    bool has_length, has_encoding, has_host, has_credentials, old_version, trailers;
     bool too_large;  // why it was refused, when it was: 431
     uint64_t left;   // of the body or chunk
     size_t good;     // bytes of the last call that belong to requests complete before the refusal

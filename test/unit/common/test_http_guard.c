@@ -64,6 +64,8 @@ static const struct {
     {"GET / HTTP/1.1\r\n" H "X: a\x01\r\n\r\n", "control"},
     {"GET / HTTP/1.1\r\n" H "X\x80: a\r\n\r\n", "header name"},
     {"GET / HTTP/1.1\r\n" H "Host: y\r\n\r\n", "Host twice"},
+    {"GET / HTTP/1.1\r\n" H "Authorization: Bearer a\r\nauthorization: Bearer b\r\n\r\n",
+     "Authorization twice"},
     {"GET http://x/ HTTP/1.1\r\n" H "\r\n", "not a path"},
     {"OPTIONS * HTTP/1.1\r\n" H "\r\n", "not a path"},
     {"GET  / HTTP/1.1\r\n" H "\r\n", "not a path"},
