@@ -57,6 +57,7 @@ static const struct config_field fields[] = {
     {"scheduling.max_priority.admin", CONFIG_INT, AT(scheduling.max_priority[ROLE_ADMIN]), "100", 0,
      100, false},
     {"history.jobs", CONFIG_INT, AT(history_jobs), "50000", 0, 100000000, false},
+    {"history.logs", CONFIG_MEMORY, AT(history_logs), "20g", 0, 0, false},
     {"history.age", CONFIG_DURATION_MS, AT(history_age_ms), "90d", 0, CERT_MAX_MS, false},
     {"log_limit", CONFIG_MEMORY, AT(log_limit), "64m", 1 << 20, INT64_C(1) << 40, false},
     {"disk.warn", CONFIG_INT, AT(disk_warn_percent), "80", 1, 100, false},

@@ -117,6 +117,8 @@ static void work(struct master *m)
         r = tokens_adopt(m->api.tokens, &e);
     if (r == 0)
         r = cluster_start(m->cluster, m->commit, store_epoch(m->store), m->last_event, &e);
+    if (r == 0 && log_store_count(m->api.logs, m->loop) < 0)
+        r = err_set(&e, -ENOMEM, "out of memory");
     if (r == 0)
         r = backup_open(&m->api, m->config, &e);
     if (r == 0)
@@ -141,33 +143,22 @@ static void on_event(int64_t id, const char *json, size_t len, void *userdata)
     cluster_load_event(m->cluster, id, json, len);
 }
 
-static void next_events(struct master *m);
-
+// A page was read: the next one, or all is loaded.
 static void on_events(int result, void *userdata)
 {
     struct master *m = userdata;
     struct err e = {""};
     if (m->stopping)
         return;
-    if (result < 0) {
-        (void)err_errno(&e, result, "events");
-        fail(m, result, "loading the state", &e);
-    } else if (m->events_in_page == EVENT_PAGE) {
-        next_events(m);
-    } else {
+    if (result == 0 && m->events_in_page < EVENT_PAGE) {
         work(m);
+        return;
     }
-}
-
-static void next_events(struct master *m)
-{
-    struct err e = {""};
     m->events_in_page = 0;
-    int r = store_read(m->store, "events", m->last_event, EVENT_PAGE, on_event, on_events, m);
-    if (r < 0) {
-        (void)err_errno(&e, r, "events");
-        fail(m, r, "loading the state", &e);
-    }
+    if (result == 0)
+        result = store_read(m->store, "events", m->last_event, EVENT_PAGE, on_event, on_events, m);
+    if (result < 0)
+        fail(m, err_errno(&e, result, "events"), "loading the state", &e);
 }
 
 static void on_ready(int error, const struct err *e, void *userdata)
@@ -175,10 +166,11 @@ static void on_ready(int error, const struct err *e, void *userdata)
     struct master *m = userdata;
     if (m->stopping)
         return;
+    m->events_in_page = EVENT_PAGE;
     if (error < 0)
         fail(m, error, "store", e);
     else
-        next_events(m);
+        on_events(0, m);
 }
 
 static void on_health(bool ok, const char *reason, void *userdata)
@@ -217,6 +209,11 @@ static void on_logs_complete(const char *attempt_id, void *userdata)
 static void on_forget_logs(const char *attempt_id, void *userdata)
 {
     log_store_delete(((struct master *)userdata)->api.logs, attempt_id);
+}
+
+static int64_t on_logs_kept(void *userdata)
+{
+    return log_store_bytes(((struct master *)userdata)->api.logs);
 }
 
 // --- start ---
@@ -293,11 +290,12 @@ static int make_parts(struct master *m, struct err *e)
         .restored = backup_restored(c),
         .settled = on_settled,
         .default_resources = {c->default_cpu, c->default_memory, 0},
-        .history = {c->history_jobs, c->history_age_ms},
+        .history = {c->history_jobs, c->history_age_ms, c->history_logs},
         .scheduling = c->scheduling,
         .aside = {c->aside_failures, c->aside_pause_ms, c->aside_max_pause_ms},
         .assignment_moved = on_assignment,
         .logs_complete = on_logs_complete,
+        .logs_kept = on_logs_kept,
         .forget_logs = on_forget_logs,
         .userdata = m};
     (void)snprintf(logs, sizeof(logs), "%s/logs", c->data_dir);
@@ -472,6 +470,7 @@ void master_stop(struct master *m)
         return;
     m->stopping = true;
     m->api.closing = true;
+    log_store_count_stop(m->api.logs);
     cluster_grant(m->cluster, m->started ? m->config->stop_lease_ms : 0);
     if (!m->server)
         close_commit(m);

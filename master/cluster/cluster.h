@@ -30,13 +30,16 @@ struct cluster_options {
         int64_t pause_ms, max_pause_ms; // until one is tried again
     } aside;
     struct {
-        int64_t jobs;   // that are over are kept; 0 = all
-        int64_t age_ms; // since their end; 0 = for ever
+        int64_t jobs;      // that are over are kept; 0 = all
+        int64_t age_ms;    // since their end; 0 = for ever
+        int64_t log_bytes; // of all logs: those of jobs that are over go above it; 0 = never
     } history;
     // Called for each node whose published assignment moved (answer its held sync).
     void (*assignment_moved)(struct node *node, void *userdata);
     // The node has sent everything that the attempt wrote.
     void (*logs_complete)(const char *attempt_id, void *userdata);
+    // What all logs take on disk now, bytes; NULL = not known.
+    int64_t (*logs_kept)(void *userdata);
     // The attempt's logs are no longer needed (its job was deleted).
     void (*forget_logs)(const char *attempt_id, void *userdata);
     void *userdata;

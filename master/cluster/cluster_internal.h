@@ -40,12 +40,14 @@ struct cluster {
     struct job_block *blocks; // from submission number first_block * 256 on
     size_t n_blocks, blocks_capacity;
     int64_t first_block;
-    bool jobs_listed;    // else records are being loaded
-    struct job *history; // that are over, the first to end first (history.c)
+    bool jobs_listed;         // else records are being loaded
+    struct job *history;      // that are over, the first to end first (history.c)
+    struct job *history_logs; // the first of them that still has its logs
     int64_t n_history;
-    int64_t history_gone;    // deleted since the last word about it
-    bool history_busy;       // a deletion is on its way to the store
-    int64_t history_zero_ms; // wall clock at boot, as it was when the master started
+    int64_t history_gone;      // deleted since the last word about it
+    int64_t history_logs_gone; // likewise, of whose only the logs went
+    bool history_busy;         // a deletion is on its way to the store
+    int64_t history_zero_ms;   // wall clock at boot, as it was when the master started
     unsigned job_counts[JOB_STATE_MAX];
     int64_t last_order;
     struct loaded_task *loaded, *loaded_elements;
@@ -194,6 +196,8 @@ void job_set_state(struct cluster *c, struct job *j, enum job_state s, const cha
 int job_read_record(struct job *j, const json_t *r, struct err *e) WARN_UNUSED;
 // history.c
 void history_add(struct cluster *c, struct job *j); // it is over
+// Its logs go, its record stays.
+void job_forget_logs(struct cluster *c, struct job *j);
 void history_remove(struct cluster *c, struct job *j);
 void history_start(struct cluster *c); // all are loaded
 void history_look(struct cluster *c);  // now and then: begins to delete what is too much

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Jobs that are over are kept up to a number and an age; then they go with their records and logs,
 // the one that ended first goes first. A few at a time: the next ones only when the deletion of
-// these is durable, so that other work of the store comes between.
+// these is durable, so that other work of the store comes between. Logs are bounded in bytes, too:
+// those of the job that ended first go first, its record stays.
 #include "common/clock.h"
 #include "master/cluster/cluster_internal.h"
 
@@ -18,6 +19,8 @@ void history_add(struct cluster *c, struct job *j)
     j->in_history = true;
     DL_APPEND2(c->history, j, history_prev, history_next);
     c->n_history++;
+    if (!c->history_logs)
+        c->history_logs = j;
 }
 
 void history_remove(struct cluster *c, struct job *j)
@@ -25,6 +28,8 @@ void history_remove(struct cluster *c, struct job *j)
     if (!j->in_history)
         return;
     j->in_history = false;
+    if (c->history_logs == j)
+        c->history_logs = j->history_next;
     DL_DELETE2(c->history, j, history_prev, history_next);
     c->n_history--;
 }
@@ -45,6 +50,7 @@ void history_start(struct cluster *c)
     DL_SORT(c->history, by_end);
 #undef next
 #undef prev
+    c->history_logs = c->history;
 }
 
 // A wall clock that is set while the master runs makes nothing older.
@@ -53,6 +59,29 @@ static bool due(const struct cluster *c, const struct job *j)
     int64_t now = c->history_zero_ms + clock_boot_ms();
     int64_t age = c->options.history.age_ms, most = c->options.history.jobs;
     return j && ((most > 0 && c->n_history > most) || (age > 0 && now - j->ended_ms > age));
+}
+
+static bool logs_due(const struct cluster *c)
+{
+    int64_t most = c->options.history.log_bytes;
+    return most > 0 && c->history_logs && c->options.logs_kept &&
+           c->options.logs_kept(c->options.userdata) > most;
+}
+
+// Of a few; how many.
+static int forget_logs(struct cluster *c)
+{
+    int n = 0;
+    while (logs_due(c) && n < STEP_JOBS) {
+        struct job *j = c->history_logs;
+        c->history_logs = j->history_next;
+        if (j->logs_gone)
+            continue;
+        job_forget_logs(c, j);
+        n++;
+    }
+    c->history_logs_gone += n;
+    return n;
 }
 
 static void step(int result, void *userdata)
@@ -70,6 +99,7 @@ static void step(int result, void *userdata)
         job_drop(c, j);
         c->history_gone++;
     }
+    n += forget_logs(c);
     if (n > 0) {
         c->history_busy = commit_then(c->commit, 0, step, c) == 0;
         return;
@@ -78,11 +108,15 @@ static void step(int result, void *userdata)
                    c->history_gone);
     if (c->history_gone > 0)
         cluster_event(c, "cluster.history_trimmed", text, NULL);
-    c->history_gone = 0;
+    (void)snprintf(text, sizeof(text), "%" PRId64 " jobs: `history.logs` in master.yml",
+                   c->history_logs_gone);
+    if (c->history_logs_gone > 0)
+        cluster_event(c, "cluster.logs_trimmed", text, NULL);
+    c->history_gone = c->history_logs_gone = 0;
 }
 
 void history_look(struct cluster *c)
 {
-    if (!c->history_busy && !c->options.restored && due(c, c->history))
+    if (!c->history_busy && !c->options.restored && (due(c, c->history) || logs_due(c)))
         step(0, c);
 }

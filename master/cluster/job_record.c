@@ -25,6 +25,8 @@ char *job_to_record(const struct job *j)
         json_put_bool(r, "held", true);
     if (j->attempts_lost)
         json_put_i64(r, "attempts_lost", j->attempts_lost);
+    if (j->logs_gone)
+        json_put_bool(r, "logs_gone", true);
     if (j->after)
         json_put(r, "after", dependency_view(j));
     if (j->array) {
@@ -46,6 +48,7 @@ int job_read_record(struct job *j, const json_t *r, struct err *e)
     j->order = json_opt_i64(r, "order", 0);
     j->attempts_lost = (int)json_opt_i64(r, "attempts_lost", 0);
     j->held = json_opt_bool(r, "held", false);
+    j->logs_gone = json_opt_bool(r, "logs_gone", false);
     j->submitted_ms = json_opt_time(r, "submitted_at");
     j->started_ms = json_opt_time(r, "started_at");
     j->ended_ms = json_opt_time(r, "ended_at");

@@ -215,6 +215,7 @@ static void put_cause(json_t *x, const struct task *t)
 json_t *task_view(const struct task *t)
 {
     char name[256];
+    bool gone = t->job->array ? t->job->array->logs_gone : t->job->logs_gone;
     json_t *x = json_object();
     task_name(t, name, sizeof(name));
     json_put_str(x, "id", name);
@@ -235,7 +236,7 @@ json_t *task_view(const struct task *t)
     json_put(x, "ports", ports_json(t));
     json_put_str(x, "container_id", t->status.container_id[0] ? t->status.container_id : NULL);
     if (t->attempt)
-        json_put_str(x, "logs", logs_state_to_string(t->status.logs));
+        json_put_str(x, "logs", logs_state_to_string(gone ? LOGS_INCOMPLETE : t->status.logs));
     else
         json_put(x, "logs", json_null());
     json_put_time(x, "assigned_at", t->assigned_ms);

@@ -116,8 +116,10 @@ static void drop_first(struct log_file *f)
     cleanup_close int fd = -1;
     struct stat st;
     if (log_segment_open(f->store->dir_fd, f->attempt, f->first, O_RDONLY, &fd) == 0 &&
-        fstat(fd, &st) == 0)
+        fstat(fd, &st) == 0) {
         f->others -= f->others < (uint64_t)st.st_size ? f->others : (uint64_t)st.st_size;
+        f->store->bytes -= st.st_size;
+    }
     (void)!log_segment_unlink(f->store->dir_fd, f->attempt, f->first);
     f->first++;
 }
@@ -156,6 +158,7 @@ static int begin_segment(struct log_file *f, int64_t time_ms)
     f->others += is_first ? 0 : f->size;
     f->last++;
     f->size = LOG_HEAD_BYTES;
+    f->store->bytes += LOG_HEAD_BYTES;
     f->fd = fd;
     log_store_used(f);
     return 0;
@@ -175,6 +178,7 @@ static int write_frame(struct log_file *f, const struct log_frame *frame, const 
     ssize_t n = pwritev(f->fd, parts, frame->len ? 2 : 1, (off_t)f->size);
     if (n == whole) {
         f->size += (uint64_t)whole;
+        f->store->bytes += whole;
         f->finished = frame->kind == LOG_FRAME_END;
         return 0;
     }
@@ -293,6 +297,7 @@ void log_file_remove(struct log_file *f)
     if (log_segment_list(dir, f->attempt, &l) == 0)
         for (uint32_t i = l.first; l.n > 0 && i <= l.last; i++)
             (void)!log_segment_unlink(dir, f->attempt, i);
+    f->store->bytes -= (int64_t)l.bytes;
     (void)unlinkat(dir, f->attempt, AT_REMOVEDIR);
     f->loaded = false;
     f->kept = false;

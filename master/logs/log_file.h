@@ -3,6 +3,7 @@
 #pragma once
 
 #include "master/logs/log_segment.h"
+#include "master/logs/log_store.h"
 
 #define HASH_FUNCTION(key, len, hash) HASH_FNV(key, len, hash) // the default one falls through
 #include <uthash.h>
@@ -15,6 +16,8 @@ struct log_store {
     struct log_file *files; // by attempt; those being written, read or watched
     struct log_file *open;  // with a descriptor, least recently used first
     size_t n_open;
+    int64_t bytes;           // of all segments, but for what is not counted yet
+    struct log_count *count; // under way, or NULL
 };
 
 struct log_file {
@@ -46,6 +49,8 @@ void log_file_remove(struct log_file *f); // from disk
 void log_file_close(struct log_file *f);  // its descriptor
 
 // --- log_store.c ---
+
+bool log_is_attempt(const char *text); // may be the name of one
 
 // Found or made, with one user more. -EINVAL, -ENOMEM.
 int log_file_get(struct log_store *s, const char *attempt, struct log_file **ret) WARN_UNUSED;

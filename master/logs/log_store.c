@@ -33,7 +33,7 @@ int log_channel_from_string(const char *text, enum log_channel *ret)
     return -EINVAL;
 }
 
-static bool is_attempt(const char *text)
+bool log_is_attempt(const char *text)
 {
     size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-");
     return n > 0 && n < LOG_ATTEMPT_BYTES && text[n] == '\0';
@@ -81,6 +81,7 @@ void log_store_close(struct log_store *s)
     struct log_file *f, *next;
     if (!s)
         return;
+    log_store_count_stop(s);
     HASH_ITER (hh, s->files, f, next) {
         forget(f);
     }
@@ -105,7 +106,7 @@ static struct log_file *make(struct log_store *s, const char *attempt)
 int log_file_get(struct log_store *s, const char *attempt, struct log_file **ret)
 {
     struct log_file *f;
-    if (!is_attempt(attempt))
+    if (!log_is_attempt(attempt))
         return -EINVAL;
     HASH_FIND_STR(s->files, attempt, f);
     if (!f)

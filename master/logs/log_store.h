@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <uv.h>
 
 struct log_store;
 struct log_reader;
@@ -25,6 +26,12 @@ int log_channel_from_string(const char *text, enum log_channel *ret) WARN_UNUSED
 // the oldest data goes first, at line ends where there are any.
 int log_store_open(const char *dir, uint64_t cap, struct log_store **ret,
                    struct err *e) WARN_UNUSED;
+// Counts what is there already, in a thread of the loop's, which may end after the store.
+int log_store_count(struct log_store *s, uv_loop_t *loop) WARN_UNUSED;
+// Ends that early; the sum is not taken.
+void log_store_count_stop(struct log_store *s);
+// What all logs together take on disk, bytes; before that count is done, less.
+int64_t log_store_bytes(const struct log_store *s);
 // No reader or watch may be left. NULL is fine.
 void log_store_close(struct log_store *s);
 

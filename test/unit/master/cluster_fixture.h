@@ -89,6 +89,7 @@ static int moved;                      // calls of assignment_moved
 static int64_t keep_jobs, keep_age_ms; // of jobs that are over; 0 = all
 static char forgotten[8][ATTEMPT_ID_BYTES];
 static int n_forgotten;
+static int64_t log_bytes; // of all logs, as the test counts them
 
 static inline void on_moved(struct node *n, void *userdata)
 {
@@ -106,8 +107,15 @@ static inline void on_logs(const char *attempt_id, void *userdata)
 static inline void on_forget(const char *attempt_id, void *userdata)
 {
     (void)userdata;
+    log_bytes -= log_bytes > 0;
     if (n_forgotten < 8)
         (void)snprintf(forgotten[n_forgotten++], ATTEMPT_ID_BYTES, "%s", attempt_id);
+}
+
+static inline int64_t on_kept(void *userdata)
+{
+    (void)userdata;
+    return log_bytes;
 }
 
 static inline void collect_only(void)
@@ -149,6 +157,7 @@ static inline struct cluster *make(void)
                                       .scheduling.half_life_ms = half_life_ms,
                                       .assignment_moved = on_moved,
                                       .logs_complete = on_logs,
+                                      .logs_kept = on_kept,
                                       .forget_logs = on_forget};
     return cluster_new(&o);
 }

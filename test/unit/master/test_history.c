@@ -105,6 +105,50 @@ START_TEST(test_logs_go_with_the_job)
     }
 END_TEST
 
+// A job that ran and is over; its log takes a byte.
+static struct job *ran(struct agent *a, int number)
+{
+    char text[128];
+    (void)snprintf(text, sizeof(text),
+                   "{\"name\":\"r%d\",\"components\":{\"m\":{\"command\":\"true\"}}}", number);
+    struct job *j = submit(text);
+    settle();
+    (void)agent_apply(a, NULL);
+    agent_state(a, a->n_held - 1, ATTEMPT_ENDED, CAUSE_EXIT, 0, LOGS_COMPLETE);
+    (void)agent_apply(a, NULL);
+    ck_assert_int_eq(j->state, JOB_SUCCEEDED);
+    log_bytes++;
+    return j;
+}
+
+START_TEST(test_logs_are_bounded_in_bytes)
+    {
+        struct agent a = {0};
+        agent_join(&a, "n1", 4);
+        for (int i = 0; i < 6; i++)
+            (void)ran(&a, i);
+        ck_assert_uint_eq(left(), 6);
+        ck_assert_int_eq(n_forgotten, 0);
+        cluster->options.history.log_bytes = 4;
+        ck_assert_uint_eq(left(), 6); // the records stay
+        ck_assert_int_eq(n_forgotten, 2);
+        ck_assert_int_eq(log_bytes, 4);
+        struct job *first = cluster_job_find(cluster, "r0", NULL);
+        ck_assert_str_eq(forgotten[0], first->tasks[0].attempt_id);
+        cleanup_json json_t *x = task_view(&first->tasks[0]);
+        ck_assert_str_eq(json_opt_str(x, "logs", ""), "incomplete");
+        cleanup_json json_t *y = task_view(&cluster_job_find(cluster, "r2", NULL)->tasks[0]);
+        ck_assert_str_eq(json_opt_str(y, "logs", ""), "complete");
+        // A new master goes on where this one was.
+        restart_cluster(2);
+        cluster->options.history.log_bytes = 3;
+        ck_assert(cluster_job_find(cluster, "r0", NULL)->logs_gone);
+        ck_assert_uint_eq(left(), 6);
+        ck_assert_int_eq(n_forgotten, 3);
+        ck_assert_str_eq(forgotten[2], cluster_job_find(cluster, "r2", NULL)->tasks[0].attempt_id);
+    }
+END_TEST
+
 START_TEST(test_an_array_goes_whole)
     {
         struct job *array = submit("{\"name\":\"arr\",\"array\":\"1-3\",\"components\":{\"m\":"
@@ -156,6 +200,7 @@ int main(void)
     tcase_add_test(t, test_a_few_at_a_time);
     tcase_add_test(t, test_old_ones_go);
     tcase_add_test(t, test_logs_go_with_the_job);
+    tcase_add_test(t, test_logs_are_bounded_in_bytes);
     tcase_add_test(t, test_an_array_goes_whole);
     tcase_add_test(t, test_what_waited_for_it_is_decided_first);
     tcase_set_timeout(t, 120);

@@ -127,6 +127,65 @@ START_TEST(test_a_line_of_one_mebibyte)
     }
 END_TEST
 
+static uint64_t counted(void)
+{
+    return (uint64_t)log_store_bytes(store);
+}
+
+static void count(void)
+{
+    uv_loop_t loop;
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(log_store_count(store, &loop), 0);
+    (void)uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+// A store that is closed meanwhile leaves nothing behind.
+START_TEST(test_closed_while_counting)
+    {
+        uv_loop_t loop;
+        (void)put("a", OUT, 0, "one\n");
+        ck_assert_int_eq(uv_loop_init(&loop), 0);
+        ck_assert_int_eq(log_store_count(store, &loop), 0);
+        reopen(32 * 1024);
+        (void)uv_run(&loop, UV_RUN_DEFAULT);
+        ck_assert_int_eq(uv_loop_close(&loop), 0);
+        ck_assert_uint_eq(counted(), 0);
+    }
+END_TEST
+
+// The count of all bytes is what is on the disk, over rotation, deletion and restarts.
+START_TEST(test_bytes_are_counted)
+    {
+        const uint64_t cap = 32 * 1024;
+        uint64_t total[2] = {0};
+        reopen(cap);
+        ck_assert_uint_eq(counted(), 0);
+        for (int i = 0; i < 800; i++) {
+            put_pattern("a", i % 2 ? OUT : ERR, 80, &total[i % 2], 240);
+            if (i % 100 == 0)
+                (void)put("b", OUT, next_of("b", OUT), "one more\n");
+            ck_assert_uint_eq(counted(), disk_use("a") + disk_use("b"));
+            if (i % 300 == 299) {
+                reopen(cap);
+                count();
+            }
+        }
+        ck_assert_int_eq(log_store_finish(store, "b"), 0);
+        ck_assert_uint_eq(counted(), disk_use("a") + disk_use("b"));
+        log_store_delete(store, "a");
+        log_store_delete(store, "none");
+        ck_assert_uint_eq(counted(), disk_use("b"));
+        reopen(cap);
+        ck_assert_uint_eq(counted(), 0); // not looked at yet
+        count();
+        ck_assert_uint_eq(counted(), disk_use("b"));
+        log_store_delete(store, "b");
+        ck_assert_uint_eq(counted(), 0);
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("log_rotation");
@@ -136,6 +195,8 @@ int main(void)
     tcase_add_test(t, test_rotation_at_line_ends);
     tcase_add_test(t, test_rotation_with_any_pieces);
     tcase_add_test(t, test_a_line_of_one_mebibyte);
+    tcase_add_test(t, test_closed_while_counting);
+    tcase_add_test(t, test_bytes_are_counted);
     suite_add_tcase(s, t);
     return run_suite(s);
 }
