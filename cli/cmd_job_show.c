@@ -30,6 +30,8 @@ static void print_head(const struct cli *cli, const json_t *j)
     field("user", json_opt_str(j, "user", NULL));
     (void)printf("%-10s %lld\n", "priority", (long long)json_opt_i64(j, "priority", 0));
     field("submitted", json_opt_str(j, "submitted_at", NULL));
+    field("start by", json_opt_str(j, "start_by", NULL));
+    field("deadline", json_opt_str(j, "deadline", NULL));
     field("started", json_opt_str(j, "started_at", NULL));
     field("ended", json_opt_str(j, "ended_at", NULL));
     if (json_opt_str(j, "started_at", NULL)) {

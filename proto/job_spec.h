@@ -137,7 +137,10 @@ struct job_spec {
     struct job_after *after;
     size_t n_after;
     struct job_array array;
-    int refs; // further holders: job_spec_ref
+    int64_t wait_limit_ms; // to have started, from its submission; 0 = none
+    int64_t deadline_ms;   // to be over: from its submission, or the time since the epoch; 0 = none
+    bool deadline_fixed;   // the latter
+    int refs;              // further holders: job_spec_ref
 };
 
 struct job_problem {

@@ -16,6 +16,7 @@
 #define JOB_ARRAY_NAME_CHARS 56 // its elements' names are "NAME_999999" at the longest
 // One argument or variable of a program (MAX_ARG_STRLEN of Linux, less its NUL).
 #define JOB_MAX_ARG 131071
+#define JOB_MAX_LIMIT_MS INT64_C(315360000000) // ten years, as `timeout`
 #define JOB_MAX_IMAGE 512
 #define JOB_MAX_PATH 4095
 #define JOB_MIN_MEMORY (INT64_C(6) << 20)
@@ -64,6 +65,8 @@ void job_read_stop(struct job_reader *r, const struct job_field *f, const json_t
                    void *object);
 
 // Field readers of the top level.
+void job_read_deadline(struct job_reader *r, const struct job_field *f, const json_t *value,
+                       void *object);
 void job_read_array(struct job_reader *r, const struct job_field *f, const json_t *value,
                     void *object);
 void job_read_after(struct job_reader *r, const struct job_field *f, const json_t *value,

@@ -260,6 +260,12 @@ json_t *job_spec_to_json(const struct job_spec *spec)
         put(&o, j, "exclusive", json_true());
     if (spec->n_after)
         put(&o, j, "after", after_json(&o, spec));
+    if (spec->wait_limit_ms)
+        put_duration(&o, j, "wait_limit", spec->wait_limit_ms);
+    if (spec->deadline_ms && spec->deadline_fixed)
+        json_put_time(j, "deadline", spec->deadline_ms);
+    else if (spec->deadline_ms)
+        put_duration(&o, j, "deadline", spec->deadline_ms);
     if (spec->array.count)
         put(&o, j, "array", array_json(&spec->array));
     for (size_t i = 0; i < spec->n_components; i++)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a job file says about the queue: `after`, a job, or a list of jobs or of {job, when};
-// `array`, its elements.
+// `array`, its elements; `deadline`, a time or a duration.
 #include "proto/job_spec_internal.h"
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/id.h"
 
 #include <stdlib.h>
@@ -99,4 +100,23 @@ void job_read_array(struct job_reader *r, const struct job_field *f, const json_
         r->failed = true;
     else if (x < 0)
         job_reader_problem(r, value, "%s", e.text);
+}
+
+// A time as "2026-12-24T18:00:00Z", or a duration from the submission on.
+void job_read_deadline(struct job_reader *r, const struct job_field *f, const json_t *value,
+                       void *object)
+{
+    int64_t ms;
+    struct job_spec *spec = object;
+    const char *text = json_string_value(value);
+
+    if (!text || !strchr(text, 'T')) {
+        job_read_duration(r, f, value, object);
+    } else if (clock_parse(text, &ms) < 0 || ms <= 0) {
+        job_reader_expected(r, value,
+                            "a time such as 2033-05-18T18:00:00Z, or a duration such as 8h");
+    } else {
+        spec->deadline_ms = ms;
+        spec->deadline_fixed = true;
+    }
 }

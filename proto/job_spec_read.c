@@ -198,7 +198,10 @@ static const struct job_field fields[] = {
     {"after", job_read_after, 0, 0, 0, NULL},
     {"array", job_read_array, 0, 0, 0, NULL},
     {"data", job_later_any, 0, 0, 0, NULL},
-    {"deadline", job_later_any, 0, 0, 0, NULL},
+    {"deadline", job_read_deadline, offsetof(struct job_spec, deadline_ms), 1, JOB_MAX_LIMIT_MS,
+     NULL},
+    {"wait_limit", job_read_duration, offsetof(struct job_spec, wait_limit_ms), 1, JOB_MAX_LIMIT_MS,
+     NULL},
     {"secrets", job_later_any, 0, 0, 0, NULL},
 };
 

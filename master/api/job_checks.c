@@ -2,6 +2,7 @@
 // Leases, priorities and sizes of jobs against the master's settings. Each refusal names its own.
 #include "master/api/job_checks.h"
 
+#include "common/clock.h"
 #include "common/json.h"
 
 #include <stdarg.h>
@@ -67,6 +68,8 @@ static void check_queue(const struct call *call, const struct job_spec *spec,
             "found %d, expected at most %lld for the role %s (scheduling.max_priority.%s of "
             "master.yml)",
             spec->priority, (long long)most, role, role);
+    if (spec->deadline_fixed && spec->deadline_ms <= clock_real_ms())
+        add(p, "deadline", "has passed already");
     if (tasks > o->scheduling.job_tasks)
         add(p, "components",
             "%d tasks together, expected at most %lld (scheduling.job_tasks of "

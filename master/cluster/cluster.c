@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "master/cluster/array.h"
 #include "master/cluster/dependency.h"
+#include "master/cluster/job_limits.h"
 #include "master/scheduler/scheduler.h"
 
 #include <malloc.h>
@@ -344,6 +345,7 @@ static void resume(struct cluster *c, struct job *j)
         if (j->elements->made[i])
             resume(c, j->elements->made[i]);
     job_queue_update(c, j);
+    job_limits_update(c, j);
     if (!j->array)
         dependency_relink(c, j);
     job_refresh(c, j);
@@ -367,6 +369,9 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
     r = liveness_start(c);
     if (r < 0)
         return err_errno(e, r, "timers");
+    r = job_limits_start(c, e);
+    if (r < 0)
+        return r;
     for (struct job *j = c->oldest; j; j = j->next)
         resume(c, j);
     settle_start(c);
@@ -381,6 +386,7 @@ void cluster_close(struct cluster *c, void (*closed)(void *userdata), void *user
 {
     c->closed = closed;
     c->closed_userdata = userdata;
+    job_limits_stop(c);
     liveness_stop(c);
 }
 
@@ -430,6 +436,7 @@ void cluster_free(struct cluster *c)
     event_free_all(c);
     user_free_all(c);
     team_free_all(c);
+    job_limits_free(c);
     secret_free_all(c);
     free(c->extras);
     free(c->publishing);

@@ -55,6 +55,9 @@ struct cluster {
 
     struct node *dirty_nodes;
     struct job *dirty_jobs;
+    struct job **limits; // heap of jobs with a deadline or wait_limit (job_limits.c)
+    size_t n_limits, limits_capacity;
+    struct wall_timer *limit_timer;
     struct job *ended; // whose dependents are to be looked at
     struct task *dirty_tasks;
     struct extra_record *extras;

@@ -4,6 +4,7 @@
 #include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/cluster/dependency.h"
+#include "master/cluster/job_limits.h"
 #include "master/scheduler/scheduler.h"
 #include "master/scheduler/scheduler_rules.h"
 
@@ -119,6 +120,7 @@ void job_set_state(struct cluster *c, struct job *j, enum job_state s, const cha
     (void)snprintf(type, sizeof(type), "job.%s", job_state_to_string(s));
     event_emit(c, &(struct event_fields){
                       .type = type, .object = "job", .job = j, .reason = j->reason, .user = user});
+    job_limits_update(c, j);
     if (j->array)
         array_changed(c, j, before);
 }
@@ -196,6 +198,7 @@ int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *use
     job_queue_update(c, j);
     event_emit(c, &(struct event_fields){
                       .type = "job.submitted", .object = "job", .job = j, .user = user});
+    job_limits_update(c, j);
     dependency_settle(c, j);
     if (j->elements)
         array_next(c, j);

@@ -5,6 +5,7 @@
 #include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/cluster/dependency.h"
+#include "master/cluster/job_limits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +140,10 @@ json_t *job_view(const struct job *j, bool with_spec_and_tasks)
     json_put_bool(x, "held", j->held);
     if (j->after)
         json_put(x, "after", dependency_view(j));
+    if (j->spec->deadline_ms)
+        json_put_time(x, "deadline", job_deadline(j));
+    if (j->spec->wait_limit_ms && !j->started_ms)
+        json_put_time(x, "start_by", job_start_by(j));
     if (j->elements || j->array)
         json_put(x, j->elements ? "array" : "element", array_view(j));
     json_put_i64(x, "weight", 1);

@@ -134,6 +134,8 @@ struct job {
     int (*counts)[TASK_STATE_MAX]; // per component: tasks in each state
     int totals[TASK_STATE_MAX];
     struct plan_entry entry;   // in the scheduler's queue
+    int64_t limit_ms;          // when it is looked at next for its deadline or wait_limit
+    size_t limit_at;           // its place in the heap of these, and 1; 0 = none
     struct elements *elements; // of an array, which has no tasks itself; else NULL
     struct job *array;         // of an element; weak; else NULL
     int number;                // of an element, in its array

@@ -170,5 +170,5 @@ def wait_fd(fd, seconds):
 
 def job(command, name="t", num=1, component="main", **fields):
     """A job of one component."""
-    top = {k: fields.pop(k) for k in ("priority", "allocation", "mode", "tags", "after", "array", "preemptible") if k in fields}
+    top = {k: fields.pop(k) for k in ("priority", "allocation", "mode", "tags", "after", "array", "preemptible", "deadline", "wait_limit") if k in fields}
     return {"name": name, **top, "components": {component: {"command": command, "num": num, **fields}}}

@@ -119,3 +119,24 @@ def test_preemption(cluster):
     assert b"saved" in cluster.api("GET", f"/v1/jobs/{low}/logs?component=main&index=0&attempt=1").body
     call(cluster, "POST", f"/v1/jobs/{low}:stop")
     cluster.wait(low)
+
+
+def test_wait_limit_and_deadline(cluster):
+    """The first wait ends by the limit, a job that started in time goes on; the deadline ends it. A master that was away ends what is due."""
+    waits = cluster.submit(job("true", name="l-waits", wait_limit="300ms", resources={"cpu": 99}))
+    runs = cluster.submit(job("sleep 1000", name="l-runs", wait_limit="2h", deadline="1h"))
+    cluster.wait_task(runs, "running")
+    done = cluster.wait(waits)
+    assert (done["state"], done["reason"]) == ("failed", "it had not started within its wait_limit of 300ms"), done
+    shown = call(cluster, "GET", f"/v1/jobs/{runs}")
+    assert shown["state"] == "running" and shown["deadline"] > shown["submitted_at"] and "start_by" not in shown, shown
+    ends = cluster.submit(job("trap 'exit 0' TERM; while :; do sleep 1000 & wait; done", name="l-ends", deadline="500ms"))
+    done = cluster.wait(ends)
+    assert done["state"] == "failed" and "its deadline has passed: 20" in done["reason"], done
+    array = cluster.submit(job("true", name="l-array", array="1-1000", wait_limit="1s", resources={"cpu": 99}))
+    cluster.kill("master")
+    cluster.up()
+    assert cluster.wait(array)["array"]["stopped"] == 1000
+    problem = call(cluster, "POST", "/v1/jobs", job("true", name="l-late", deadline="2026-01-01T00:00:00Z"), expect=422)
+    assert problem["errors"][0] == {"path": "deadline", "message": "has passed already"}, problem
+    call(cluster, "POST", f"/v1/jobs/{runs}:stop")

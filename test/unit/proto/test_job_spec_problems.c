@@ -307,7 +307,6 @@ START_TEST(not_supported_yet)
         top("job_redis: 1", "job_redis", "expected true or false");
         top("job_names: [a, b]", "job_names", "not supported yet");
         top("secrets: {A: b}", "secrets", "not supported yet");
-        top("deadline: 3h", "deadline", "not supported yet");
         top("data: x", "data", "not supported yet");
         component("num: {min: 1, max: 32}, command: x", "num", "not supported yet");
         component("constraints: {zone: {a: b}}, command: x", "constraints.zone", "expected a text");

@@ -76,6 +76,26 @@ START_TEST(after)
     }
 END_TEST
 
+START_TEST(limits)
+    {
+        struct job_spec *s = good("wait_limit: 2h");
+        ck_assert_int_eq(s->wait_limit_ms, 7200000);
+        job_spec_free(s);
+        s = good("deadline: 90m");
+        ck_assert_int_eq(s->deadline_ms, 5400000);
+        ck_assert(!s->deadline_fixed);
+        job_spec_free(s);
+        s = good("deadline: 2033-05-18T03:33:20Z");
+        ck_assert_int_eq(s->deadline_ms, INT64_C(2000000000000));
+        ck_assert(s->deadline_fixed);
+        job_spec_free(s);
+        bad("deadline: 0s", "deadline", "a duration from 1ms");
+        bad("deadline: tomorrow", "deadline", "a duration from 1ms");
+        bad("deadline: 2033-05-18T03", "deadline", "a time such as");
+        bad("wait_limit: true", "wait_limit", "a duration from 1ms");
+    }
+END_TEST
+
 START_TEST(array)
     {
         struct job_spec *s = good("array: 1-1000%50");
@@ -104,6 +124,7 @@ int main(void)
     TCase *t = tcase_create("job_spec_queue");
     tcase_add_test(t, after);
     tcase_add_test(t, array);
+    tcase_add_test(t, limits);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
