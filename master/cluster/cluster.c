@@ -288,6 +288,7 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
                  {"gone:", gone_from_record},
                  {"user:", user_from_record},
                  {"team:", team_from_record},
+                 {"queue_head", scheduler_head_from_record},
                  {"task:", NULL},
                  {"lease_grant", grant_from_record},
                  {"secret:", secret_from_record},

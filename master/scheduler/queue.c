@@ -218,6 +218,7 @@ int plan_queue_add(struct plan_queue *q, struct plan_entry *e, const struct plan
         return -ENOMEM;
     bool empty = !lane->first;
     insert(lane, e);
+    reserve_added(q, e);
     q->length++;
     if (empty) {
         lane->seat = s;
@@ -235,6 +236,7 @@ void plan_queue_remove(struct plan_queue *q, struct plan_entry *e)
     if (!lane)
         return;
     reserve_left(q, e);
+    reserve_gone(q, e, false);
     bool was_first = lane->first == e;
     if (was_first && !e->next) {
         if (lane->wait == PLAN_WAIT_NEW)

@@ -156,6 +156,13 @@ struct plan_head {
     bool strict;      // it has waited for hold_after_ms
 };
 struct plan_head plan_queue_head(const struct plan_queue *q);
+// Before the first run of a queue that goes on where another one ended: which job was the head,
+// since when. It is again as soon as an empty cluster would have it, whatever the shares say now,
+// unless a higher priority is the head; not known any more after hold_after_ms.
+void plan_queue_restore_head(struct plan_queue *q, const char *id, int64_t since_ms,
+                             int64_t now_ms);
+// What is to be restored then: the head, or one that was restored and is not the head yet.
+const char *plan_queue_sticky(const struct plan_queue *q, int64_t *ret_since_ms);
 
 // Whether a is looked at before b: the head first in its priority, then as said above.
 bool plan_queue_before(struct plan_queue *q, const struct plan_entry *a,

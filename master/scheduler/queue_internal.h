@@ -89,6 +89,10 @@ struct plan_queue {
     int64_t now_ms;
     uint64_t stamp;
     struct reservation head;
+    // The head of before a restart, until it is the head again, or cannot be:
+    char kept_id[64];        // "" = none
+    struct plan_entry *kept; // NULL = it does not wait
+    int64_t kept_since_ms, kept_until_ms;
     struct plan_refusals impossible; // on an empty cluster, too; since capacity grew
     size_t length, n_due;            // jobs; lanes in heaps
     struct plan_refusals refusals;
@@ -132,6 +136,9 @@ int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct pla
                     struct plan_lane *lane) WARN_UNUSED;
 // Whether jobs of this shape, but for the head, must keep off closed nodes.
 bool reserve_binds(const struct plan_queue *q, const struct plan_shape *shape);
+// The kept head was added to the queue, or left it (`started`: for a place).
+void reserve_added(struct plan_queue *q, struct plan_entry *e);
+void reserve_gone(struct plan_queue *q, const struct plan_entry *e, bool started);
 void reserve_left(struct plan_queue *q, const struct plan_entry *e);
 // queue_preempt.c
 // Stops work for the head of the lane, if that makes room for it. 1 = it did, 0, -ENOMEM.

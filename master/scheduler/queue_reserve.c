@@ -236,13 +236,12 @@ static int make_room(struct plan_queue *q, struct plan_index *x, const struct pl
 
 // --- the head ---
 
-static void become_head(struct plan_queue *q, struct plan_lane *lane)
+static void become_head(struct plan_queue *q, struct plan_entry *e)
 {
-    struct plan_entry *e = lane->first;
     struct reservation *r = &q->head;
     bool again = strcmp(r->id, e->id) == 0 && r->since_ms > 0;
     r->entry = e;
-    r->priority = lane->shape.priority;
+    r->priority = e->lane->shape.priority;
     r->since_ms = again ? r->since_ms : q->now_ms;
     r->strict = q->now_ms - r->since_ms >= q->policy.hold_after_ms;
     r->lifted = r->due = false;
@@ -267,7 +266,7 @@ int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct pla
     if (!q->policy.backfill || (head->entry && lane->shape.priority <= head->priority) ||
         known_impossible(q, lane))
         return 0;
-    become_head(q, lane);
+    become_head(q, lane->first);
     int r = find_place(q, x, run, lane, &found);
     if (r == 0 && found.possible)
         r = make_room(q, x, run, lane, &found);
@@ -298,13 +297,82 @@ void reserve_check(struct plan_queue *q, struct plan_index *x)
     q->head.lifted = false;
 }
 
+// --- the head of before ---
+
+void plan_queue_restore_head(struct plan_queue *q, const char *id, int64_t since_ms, int64_t now_ms)
+{
+    (void)snprintf(q->kept_id, sizeof(q->kept_id), "%s", id);
+    q->kept_since_ms = since_ms;
+    q->kept_until_ms = now_ms + q->policy.hold_after_ms;
+}
+
+const char *plan_queue_sticky(const struct plan_queue *q, int64_t *ret_since_ms)
+{
+    const struct plan_entry *e = q->head.entry ? q->head.entry : q->kept;
+    *ret_since_ms = q->head.entry ? q->head.since_ms : q->kept_since_ms;
+    return e ? e->id : NULL;
+}
+
+void reserve_added(struct plan_queue *q, struct plan_entry *e)
+{
+    if (q->kept_id[0] && strcmp(q->kept_id, e->id) == 0)
+        q->kept = e;
+}
+
+void reserve_gone(struct plan_queue *q, const struct plan_entry *e, bool started)
+{
+    if (q->kept != e)
+        return;
+    q->kept = NULL;
+    if (started)
+        q->kept_id[0] = '\0';
+}
+
+static void forget_kept(struct plan_queue *q)
+{
+    q->kept = NULL;
+    q->kept_id[0] = '\0';
+}
+
+// Makes the head of before the head again, if it may. -ENOMEM.
+static int keep_on(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run)
+{
+    struct reservation *head = &q->head, before = *head;
+    struct plan_entry *e = q->kept;
+    struct found found;
+    if (!e || !q->policy.backfill)
+        return 0;
+    const struct plan_lane *lane = e->lane;
+    if (head->entry == e || q->now_ms > q->kept_until_ms ||
+        (head->entry && head->priority > lane->shape.priority)) {
+        forget_kept(q);
+        return 0;
+    }
+    if (user_quota(lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started))
+        return 0;
+    become_head(q, e);
+    head->since_ms = q->kept_since_ms;
+    head->strict = q->now_ms - head->since_ms >= q->policy.hold_after_ms;
+    int r = find_place(q, x, run, e->lane, &found);
+    if (r < 0 || !found.possible) {
+        *head = before;
+        return r;
+    }
+    forget_kept(q);
+    head->due = true;
+    if (before.entry)
+        plan_queue_grew(q);
+    return 0;
+}
+
 int reserve_begin(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run)
 {
     struct reservation *r = &q->head;
     struct found found;
     reserve_check(q, x);
-    if (!r->entry)
-        return 0;
+    int kept = keep_on(q, x, run);
+    if (kept < 0 || !r->entry)
+        return kept;
     bool strict = q->now_ms - r->since_ms >= q->policy.hold_after_ms;
     bool passed = r->start_ms != PLAN_NEVER && r->start_ms <= q->now_ms;
     bool ask = r->start_ms == PLAN_NEVER && q->now_ms - r->made_ms >= AGAIN_MS;

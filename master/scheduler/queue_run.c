@@ -146,6 +146,7 @@ static int step(struct plan_queue *q, struct plan_index *x, const struct plan_qu
         return r < 0 ? r : 1;
     }
     size_t n = e->lane->n_tasks;
+    reserve_gone(q, e, true);
     plan_queue_remove(q, e);
     run->placed(e, q->tasks, n, run->userdata);
     lanes_follow(q);

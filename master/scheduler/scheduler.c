@@ -170,7 +170,7 @@ static int requeue(struct cluster *c, struct job *j)
 {
     struct plan_queue *q = c->scheduler->queue;
     cleanup_free struct plan_demand *demands = NULL;
-    struct plan_shape shape;
+    struct plan_shape shape = {0};
     plan_queue_remove(q, &j->entry);
     rules_announce(c, j);
     if (!job_admissible(j))

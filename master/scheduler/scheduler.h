@@ -35,7 +35,9 @@ void scheduler_user_changed(struct cluster *c, const char *name);
 void scheduler_team_changed(struct cluster *c, const char *name);
 // A stored usage record. -ENOMEM, -EINVAL.
 int scheduler_usage_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
-// Puts the usage records of those whose holdings changed.
+// The stored head of the queue. -EINVAL.
+int scheduler_head_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+// Puts the head, and the usage records of those whose holdings changed.
 void scheduler_collect(struct cluster *c);
 // -EINVAL with text when the job could not even start if its user's quota were unused.
 int scheduler_check_quota(const struct cluster *c, const struct job_spec *spec, const char *user,

@@ -13,7 +13,9 @@ struct scheduler {
     size_t running_capacity;
     struct plan_peer *peers; // scratch
     size_t peers_capacity;
-    struct job *announced;             // jobs that keep off others (scheduler_rules.h)
+    struct job *announced;   // jobs that keep off others (scheduler_rules.h)
+    char head[JOB_ID_BYTES]; // as stored; "" = none
+    int64_t head_since_ms;
     struct job *preemptible;           // that hold a node
     int preempting;                    // of them: being stopped for others
     struct plan_victim *victims;       // scratch

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the queue knows of users and of running work: weights and quotas from the users' records,
 // usage that outlives a restart, and when running tasks end.
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -92,8 +93,45 @@ static char *usage_to_record(const struct cluster *c, const char *user,
     return text;
 }
 
+#define HEAD_KEY "queue_head"
+
+int scheduler_head_from_record(struct cluster *c, const json_t *j, struct err *e)
+{
+    struct scheduler *s = c->scheduler;
+    const char *id;
+    int r = json_get_str(j, "job", &id, e);
+    if (r < 0)
+        return r;
+    (void)snprintf(s->head, sizeof(s->head), "%s", id);
+    s->head_since_ms = json_opt_time(j, "since");
+    plan_queue_restore_head(s->queue, s->head, s->head_since_ms, clock_real_ms());
+    return 0;
+}
+
+// A restarted master keeps the nodes for the same job.
+static void collect_head(struct cluster *c)
+{
+    struct scheduler *s = c->scheduler;
+    int64_t since_ms;
+    const char *id = plan_queue_sticky(s->queue, &since_ms);
+    if (c->options.restored ||
+        (id ? strcmp(id, s->head) == 0 && since_ms == s->head_since_ms : !s->head[0]))
+        return;
+    (void)snprintf(s->head, sizeof(s->head), "%s", id ? id : "");
+    s->head_since_ms = since_ms;
+    if (!id) {
+        cluster_del(c, HEAD_KEY);
+        return;
+    }
+    cleanup_json json_t *j = json_object();
+    json_put_str(j, "job", id);
+    json_put_time(j, "since", since_ms);
+    cluster_put(c, HEAD_KEY, json_text(j), 0);
+}
+
 void scheduler_collect(struct cluster *c)
 {
+    collect_head(c);
     const char *user;
     char key[8 + NAME_BYTES];
     while ((user = plan_queue_next_changed(c->scheduler->queue))) {

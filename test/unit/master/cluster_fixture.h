@@ -143,7 +143,7 @@ static inline void settle(void)
     }
 }
 
-static int64_t half_life_ms; // of the next cluster; 0 = no fair share
+static int64_t half_life_ms, hold_after_ms; // of the next cluster; 0 = no fair share, no head
 
 static inline struct cluster *make(void)
 {
@@ -155,6 +155,7 @@ static inline struct cluster *make(void)
                                       .disk_full_percent = 90,
                                       .history = {keep_jobs, keep_age_ms},
                                       .scheduling.half_life_ms = half_life_ms,
+                                      .scheduling.hold_after_ms = hold_after_ms,
                                       .assignment_moved = on_moved,
                                       .logs_complete = on_logs,
                                       .logs_kept = on_kept,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Teams: with a record or only named by users, loaded again, their quota at submission; and what is
-// left of a user who is removed.
+// Teams: with a record or only named by users, loaded again, their quota at submission; what is
+// left of a user who is removed; and the head of the queue over a restart.
 #include "test/unit/master/cluster_fixture.h"
 
 #include "master/cluster/team.h"
@@ -104,6 +104,38 @@ START_TEST(test_of_a_removed_user_no_usage_is_left)
     }
 END_TEST
 
+#define JOB_OF(name, cpu)                                                                          \
+    "{\"name\":\"" name "\",\"components\":{\"m\":{\"command\":\"a\",\"resources\":{\"cpu\":" cpu  \
+    "}}}}"
+
+START_TEST(test_the_head_of_the_queue_is_kept)
+    {
+        struct agent a = {0};
+        struct err e = {""};
+        char head[JOB_ID_BYTES];
+        hold_after_ms = 600000;
+        restart_cluster(2);
+        agent_join(&a, "n1", 4);
+        (void)submit(JOB_OF("a", "3"));
+        settle();
+        memcpy(head, submit(JOB_OF("b", "4"))->id, sizeof(head));
+        settle();
+        cleanup_free char *before =
+            strdup(json_string_value(json_object_get(queue.records, "queue_head")));
+        ck_assert_ptr_nonnull(strstr(before, head));
+        restart_cluster(3); // its node is not there: another would be the head, or none
+        ck_assert_str_eq(json_string_value(json_object_get(queue.records, "queue_head")), before);
+        a.node = cluster_node_by_name(cluster, "n1");
+        ck_assert_int_eq(say(&a, true, node_info(4), false), 0);
+        ck_assert_str_eq(json_string_value(json_object_get(queue.records, "queue_head")), before);
+        cluster_job_stop(cluster, cluster_job_by_id(cluster, head), "ann", "stopped by ann");
+        ck_assert_int_eq(cluster_job_delete(cluster, cluster_job_by_id(cluster, head), "ann", &e),
+                         0);
+        settle();
+        ck_assert_ptr_null(json_object_get(queue.records, "queue_head"));
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("team");
@@ -112,6 +144,7 @@ int main(void)
     tcase_add_test(t, test_teams_are_who_names_them_and_what_is_set);
     tcase_add_test(t, test_a_job_that_never_fits_the_teams_quota_is_refused);
     tcase_add_test(t, test_of_a_removed_user_no_usage_is_left);
+    tcase_add_test(t, test_the_head_of_the_queue_is_kept);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -14,7 +14,7 @@
 //   label n1 zone a;  cards n1 A100 40 T4 16   before anything runs
 //   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
 //   weight ann 2;  team ann red;  quota ann gpu 2;  most n1 2 (tasks);  allow red 3 (cores of the
-//   team);  x n1  no work for n1;  o n1  again
+//   team);  restart  of the master;  x n1  no work for n1;  o n1  again
 // Answer: what started in each run, in order: "j1>n1,n2 j2>n1 | -".
 #pragma once
 
@@ -56,6 +56,7 @@ struct scene {
     } accounts[8];
     size_t n_accounts;
     int64_t now_ms;
+    struct plan_policy policy;
     char log[1024];
     size_t len;
 };
@@ -413,6 +414,40 @@ static void scene_eligible(struct scene *s, const char *name, bool eligible)
     ck_abort_msg("no node %s", name);
 }
 
+static void scene_end_all(struct scene *s)
+{
+    plan_queue_free(s->queue);
+    plan_index_free(s->index);
+}
+
+// A new queue and index that know what the old ones would have stored, but for usage.
+static void scene_restart(struct scene *s)
+{
+    char head[8] = "";
+    bool waits[SCENE_JOBS];
+    int64_t since_ms;
+    const char *id = plan_queue_sticky(s->queue, &since_ms);
+    (void)snprintf(head, sizeof(head), "%s", id ? id : "");
+    for (size_t i = 0; i < s->n_jobs; i++)
+        waits[i] = s->jobs[i].entry.lane != NULL;
+    scene_end_all(s);
+    ck_assert_int_eq(plan_index_new(s->world.nodes, s->world.n_nodes, &s->index), 0);
+    s->queue = plan_queue_new();
+    plan_queue_set_policy(s->queue, &s->policy);
+    if (head[0])
+        plan_queue_restore_head(s->queue, head, since_ms, s->now_ms);
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        struct scene_job *j = &s->jobs[i];
+        if (j->runs)
+            scene_hold(s, j, 1);
+        if (!waits[i])
+            continue;
+        j->entry.id = j->id;
+        j->entry.order = (int64_t)i;
+        ck_assert_int_eq(plan_queue_add(s->queue, &j->entry, &j->shape), 0);
+    }
+}
+
 static void scene_allow(struct scene *s, const char *team, int cores)
 {
     struct plan_quota quota = PLAN_NO_QUOTA;
@@ -451,6 +486,8 @@ static void scene_command(struct scene *s, char *text)
         scene_label(s, words);
     else if (strcmp(what, "cards") == 0)
         scene_cards(s, words, n);
+    else if (strcmp(what, "restart") == 0)
+        scene_restart(s);
     else if (strcmp(what, "allow") == 0)
         scene_allow(s, words[1], atoi(words[2]));
     else if (strcmp(what, "most") == 0)
@@ -468,14 +505,9 @@ static void scene_begin(struct scene *s, const char *nodes, const struct plan_po
     ck_assert_int_eq(plan_index_new(s->world.nodes, s->world.n_nodes, &s->index), 0);
     s->queue = plan_queue_new();
     ck_assert_ptr_nonnull(s->queue);
+    s->policy = *policy;
     plan_queue_set_policy(s->queue, policy);
     s->now_ms = INT64_C(1700000000000);
-}
-
-static void scene_end_all(struct scene *s)
-{
-    plan_queue_free(s->queue);
-    plan_index_free(s->index);
 }
 
 // Plays the commands; the answer is in s->log.
