@@ -3,6 +3,7 @@
 #include "common/log.h"
 
 #include "common/clock.h"
+#include "common/log_file.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +24,8 @@ static struct {
     const char *ident;
     enum log_level level;
     bool journal;
-} sink = {"meadow", LOG_LEVEL_INFO, false};
+    int64_t room; // in the file behind stderr
+} sink = {"meadow", LOG_LEVEL_INFO, false, INT64_MAX};
 
 // True when stderr is connected to the journal, as sd-daemon(3) describes $JOURNAL_STREAM.
 static bool stderr_is_journal(void)
@@ -43,6 +45,7 @@ void log_setup(const char *ident, enum log_level level)
     sink.ident = ident;
     sink.level = level;
     sink.journal = stderr_is_journal();
+    sink.room = log_file_room(STDERR_FILENO);
 }
 
 void log_set_level(enum log_level level)
@@ -91,5 +94,9 @@ void log_write(enum log_level level, const char *token, const char *fmt, ...)
     }
     char when[CLOCK_TEXT_BYTES];
     clock_format_ms(clock_real_ms(), when);
-    (void)fprintf(stderr, "%s %-5s %s: %s\n", when, level_names[level], token, text);
+    n = fprintf(stderr, "%s %-5s %s: %s\n", when, level_names[level], token, text);
+    if (sink.room == INT64_MAX || (sink.room -= n) > 0)
+        return;
+    (void)log_file_turn(STDERR_FILENO); // else it is tried again a file later
+    sink.room = LOG_FILE_BYTES;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logging for the daemons: one line per event to stderr, or to the journal with fields when stderr
-// is the journal's stream. common/ and proto/ never log above debug: they return errors.
+// is the journal's stream. A file that stderr appends to is bounded (log_file.h). common/ and
+// proto/ never log above debug: they return errors.
 #pragma once
 
 #include "common/err.h"

@@ -11,6 +11,7 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/log_file.h"
 #include "master/store/redis_aof.h"
 #include "master/store/redis_old.h"
 
@@ -195,6 +196,8 @@ static int start(struct redis_server *s)
     char *args[ARRAY_SIZE(argv)];
     struct stat st;
     memcpy(args, argv, sizeof(args)); // uv wants char **, and doesn't write through it
+    if (s->log_path)
+        log_file_bound(s->log_path);
     s->log_start = s->log_path && stat(s->log_path, &st) == 0 ? st.st_size : 0;
     s->loaded = false;
     s->started_ms = clock_mono_ms();

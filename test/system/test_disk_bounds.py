@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What meadow stores has bounds."""
 
+import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -9,7 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import Hosts, usable  # noqa: E402
+from hosts import Hosts, usable, wait_line  # noqa: E402
 
 pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
 
@@ -55,3 +57,16 @@ def test_logs_of_all_tasks_reach_their_bound(hosts):
     assert kept == sorted(kept) and kept[-1] and not kept[0], kept  # the newest ones
     for j, whole in zip(jobs, kept):
         assert (len(h.request("GET", f"/v1/jobs/{j}/logs")[1]) > 300000) == whole
+
+
+def test_log_file_of_a_daemon_is_full(hosts):
+    h = hosts
+    agent = h.agents["node-1"]
+    old = agent.log.with_name(agent.log.name + ".1")
+    agent.kill(signal.SIGTERM)
+    os.truncate(agent.log, 16 << 20)  # as after a long time
+    mark = h.last_event()
+    h.start_agent("node-1")
+    h.wait_event("node.agent_restarted", after=mark, node="node-1")
+    wait_line(agent.log, "connected to the master", 20)
+    assert old.stat().st_size > 16 << 20 and agent.log.stat().st_size < 1 << 20
