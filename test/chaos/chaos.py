@@ -13,6 +13,7 @@ last line is "faults F, acknowledged A, lost L, doubled D, stuck S"; the exit st
 crashed."""
 
 import argparse
+import contextlib
 import http.client
 import itertools
 import json
@@ -57,16 +58,32 @@ class Submitter(threading.Thread):
     def __init__(self, hosts, rng):
         super().__init__()
         self.hosts, self.rng, self.stop = hosts, rng, threading.Event()
-        self.acknowledged = []
+        self.acknowledged, self.stopped = [], set()
+        self.error = None
 
     def run(self):
+        try:
+            self.stream()
+        except Exception as error:
+            self.error = error
+
+    def stream(self):
         for n in itertools.count(1):
             if self.stop.wait(self.rng.uniform(0.5, 1.5)):
                 return
             kind = self.rng.random()
             wanted = spec(f"c-{n}", self.rng.choice([3, 20, 60, 150, 300]), num=3 if kind > 0.8 else 1, image=IMAGE if kind < 0.2 else None)
-            while not self.stop.is_set() and not self.submit(wanted):
-                self.stop.wait(0.5)
+            job = self.submit(wanted)
+            while not job and not self.stop.wait(0.5):
+                job = self.submit(wanted)
+            if job and self.rng.random() < 0.08:
+                self.end(job)
+
+    def end(self, job):
+        """Somebody stops it; whatever the answer, it may be stopped."""
+        self.stopped.add(job)
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            self.hosts.request("POST", f"/v1/jobs/{job}:stop", {}, timeout=10)
 
     def submit(self, wanted):
         try:
@@ -117,7 +134,9 @@ def run(hosts, o, started):
     finally:
         submitter.stop.set()
         submitter.join()
-    history = History(hosts, submitter.acknowledged)
+    if submitter.error:
+        raise submitter.error
+    history = History(hosts, submitter.acknowledged, submitter.stopped)
     history.check(120 * PATIENCE)
     for what, found in (("lost", history.lost), ("doubled", history.doubled), ("stuck", history.stuck), ("crashed", faults.findings)):
         for line in found:

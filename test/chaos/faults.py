@@ -2,6 +2,7 @@
 """The faults, and a schedule of them that follows from a seed alone: steps of one fault or of two at once, all mended before the next."""
 
 import contextlib
+import http.client
 import os
 import select
 import signal
@@ -24,6 +25,7 @@ def cut_times(rng):
 KINDS = {
     "agent_killed": lambda r: (r.choice(NODES), r.choice(["KILL", "TERM"]), r.uniform(0, 9)),
     "agent_stopped": lambda r: (r.choice(NODES), r.uniform(0.2, 14)),
+    "drained": lambda r: (r.choice(NODES), r.choice([None, "0s", "2s"]), r.uniform(2, 8)),
     "init_killed": lambda r: (r.choice(PROCESSES),),
     "cut": lambda r: (r.choice(NODES), r.choice(["in", "out", "both"]), cut_times(r)),
     "cut_and_dead": lambda r: (r.choice(NODES), r.uniform(*LONGER)),
@@ -107,6 +109,20 @@ class Faults:
     def agent_stopped(self, name, seconds):
         with self.stopped(self.h.agents[name].process.pid):
             self.last(seconds)
+
+    def drained(self, name, deadline, seconds):
+        """No fault, but what people do meanwhile; as they do, again until it is taken."""
+        self.order(f"{name}:drain", {"deadline": deadline} if deadline else {})
+        self.last(seconds)
+        self.order(f"{name}:resume", {})
+
+    def order(self, path, body):
+        status = None
+        while status != 200:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                status, answer = self.h.request("POST", f"/v1/nodes/{path}", body, timeout=10)
+                assert status in (200, 503), answer
+            self.last(0 if status == 200 else 0.3)
 
     def init_killed(self, name):
         for pid in self.h.init_pids(self.h.agents[name]):

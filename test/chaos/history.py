@@ -47,8 +47,8 @@ def ran_twice(path):
 
 
 class History:
-    def __init__(self, hosts, acknowledged):
-        self.h, self.acknowledged = hosts, acknowledged
+    def __init__(self, hosts, acknowledged, stopped):
+        self.h, self.acknowledged, self.stopped = hosts, acknowledged, stopped
         self.lost, self.doubled, self.stuck = [], [], []
 
     def check(self, seconds):
@@ -79,6 +79,8 @@ class History:
             self.lost.append(what)
         elif shown["state"] not in ("succeeded", "failed", "stopped"):
             self.stuck.append(what)
+        elif shown["state"] == "stopped" and job in self.stopped:
+            return
         elif shown["state"] != "succeeded":
             self.lost.append(what)
         else:
