@@ -237,6 +237,7 @@ void plan_queue_remove(struct plan_queue *q, struct plan_entry *e)
         return;
     reserve_left(q, e);
     reserve_gone(q, e, false);
+    elder_left(q, e);
     bool was_first = lane->first == e;
     if (was_first && !e->next) {
         if (lane->wait == PLAN_WAIT_NEW)

@@ -18,6 +18,12 @@
 // a node that could serve it. The reservation stays until the head starts, leaves the queue, or a
 // job of a higher priority becomes the head; a change of shares does not move it.
 //
+// The bound on being overtaken: of the jobs of the highest priority that wait for room, let J be
+// the oldest (its quota has room for it, and an empty cluster would have it). Once it is that, at
+// most 2 x `overtakes` younger jobs, and those of one run, start before it on nodes that could
+// serve it, but for such as end before its reserved start; then nothing does until it starts,
+// whoever's share is how small. So it waits, from then on, for what runs at most.
+//
 // Preemption: for the head, running jobs of a lower priority that allow it are stopped, as whole
 // jobs, if that makes room for it, and sooner than it comes by itself. Taken are the lowest
 // priority first, in it what started last; then, from the other end, all are spared without which
@@ -85,10 +91,12 @@ bool plan_queue_due(const struct plan_queue *q);
 // Room, a quota or an order changed so that what was refused may be worth another look.
 void plan_queue_grew(struct plan_queue *q);
 
+#define PLAN_OVERTAKES 1000 // what the cluster uses
 struct plan_policy {
     int64_t half_life_ms;  // of usage; 0 = no fair share: among equal priority by age alone
     bool backfill;         // false: no reservations, whatever fits starts
     int64_t hold_after_ms; // see above
+    unsigned overtakes;    // see above; 0 = no bound
 };
 // All off in a new queue.
 void plan_queue_set_policy(struct plan_queue *q, const struct plan_policy *p);

@@ -23,6 +23,7 @@ struct plan_lane {
     enum plan_wait wait;                   // NEW: in the seat's heap
     size_t heap_at;                        // its place there
     struct plan_lane *ref_prev, *ref_next; // in the seat's list of refused lanes
+    bool impossible;                       // on an empty cluster, too
     bool follows; // needs others beside it: looked at again when something started
     struct plan_lane *follow_prev, *follow_next;
     void *key; // the shape's bytes
@@ -66,6 +67,13 @@ struct level {
     size_t n_ready, n_seats, capacity;
 };
 
+struct elder {                // the oldest job of the highest priority that waits for room
+    struct plan_entry *entry; // NULL = none is watched
+    int priority;
+    unsigned passed;         // younger ones that started since it is watched
+    unsigned started, looks; // all that started since the last look for who is to be watched
+};
+
 struct reservation {
     struct plan_entry *entry; // NULL = there is no head
     char id[64];              // of the last head, so that it may go on after being queued anew
@@ -73,6 +81,7 @@ struct reservation {
     int64_t since_ms, start_ms;
     int64_t made_ms;
     bool due;      // to be tried
+    bool overdue;  // overtaken too often: strict from the beginning
     bool strict;   // kept off all nodes that could serve it
     bool lifted;   // the closed nodes are to be opened
     uint64_t mark; // of the index on which nodes are closed for it
@@ -93,6 +102,7 @@ struct plan_queue {
     char kept_id[64];        // "" = none
     struct plan_entry *kept; // NULL = it does not wait
     int64_t kept_since_ms, kept_until_ms;
+    struct elder elder;
     struct plan_refusals impossible; // on an empty cluster, too; since capacity grew
     size_t length, n_due;            // jobs; lanes in heaps
     struct plan_refusals refusals;
@@ -144,6 +154,19 @@ void reserve_left(struct plan_queue *q, const struct plan_entry *e);
 // Stops work for the head of the lane, if that makes room for it. 1 = it did, 0, -ENOMEM.
 int preempt_for(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
                 struct plan_lane *lane) WARN_UNUSED;
+// Makes the entry the head, with all nodes that could serve it closed, unless an empty cluster
+// would not have it. -ENOMEM.
+int reserve_overdue(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                    struct plan_entry *e) WARN_UNUSED;
+// queue_elder.c
+void elder_left(struct plan_queue *q, const struct plan_entry *e);
+// The entry, which left the queue, has its place.
+void elder_started(struct plan_queue *q, const struct plan_entry *e, int priority);
+// At the end of a run: who is to be watched.
+void elder_look(struct plan_queue *q);
+// Between jobs: whether it was overtaken too often. -ENOMEM.
+int elder_check(struct plan_queue *q, struct plan_index *x,
+                const struct plan_queue_run *run) WARN_UNUSED;
 // queue_run.c
 // Finds out which nodes the conditions of its tasks leave, in this index. -ENOMEM.
 int lane_nodes(struct plan_index *x, struct plan_lane *lane) WARN_UNUSED;

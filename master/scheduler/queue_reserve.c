@@ -243,6 +243,7 @@ static void become_head(struct plan_queue *q, struct plan_entry *e)
     r->entry = e;
     r->priority = e->lane->shape.priority;
     r->since_ms = again ? r->since_ms : q->now_ms;
+    r->overdue = false;
     r->strict = q->now_ms - r->since_ms >= q->policy.hold_after_ms;
     r->lifted = r->due = false;
     size_t len = strnlen(e->id, sizeof(r->id) - 1);
@@ -283,6 +284,28 @@ int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct pla
         head->due = false;
     }
     return 0;
+}
+
+int reserve_overdue(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                    struct plan_entry *e)
+{
+    struct reservation *head = &q->head, before = *head;
+    struct found found;
+    if ((before.entry == e && before.overdue) ||
+        (before.entry && before.priority > e->lane->shape.priority))
+        return 0;
+    become_head(q, e);
+    head->overdue = head->strict = true;
+    int r = find_place(q, x, run, e->lane, &found);
+    if (r == 0 && !found.possible) {
+        *head = before;
+        e->lane->impossible = true;
+        return 0;
+    }
+    if (r == 0)
+        r = make_room(q, x, run, e->lane, &found);
+    plan_queue_grew(q); // other nodes are open, or closed, now
+    return r;
 }
 
 void reserve_check(struct plan_queue *q, struct plan_index *x)
@@ -373,7 +396,7 @@ int reserve_begin(struct plan_queue *q, struct plan_index *x, const struct plan_
     int kept = keep_on(q, x, run);
     if (kept < 0 || !r->entry)
         return kept;
-    bool strict = q->now_ms - r->since_ms >= q->policy.hold_after_ms;
+    bool strict = r->overdue || q->now_ms - r->since_ms >= q->policy.hold_after_ms;
     bool passed = r->start_ms != PLAN_NEVER && r->start_ms <= q->now_ms;
     bool ask = r->start_ms == PLAN_NEVER && q->now_ms - r->made_ms >= AGAIN_MS;
     if (r->mark == x->mark && strict == r->strict && !passed && !ask)

@@ -147,7 +147,9 @@ static int step(struct plan_queue *q, struct plan_index *x, const struct plan_qu
     }
     size_t n = e->lane->n_tasks;
     reserve_gone(q, e, true);
+    int priority = e->lane->shape.priority;
     plan_queue_remove(q, e);
+    elder_started(q, e, priority);
     run->placed(e, q->tasks, n, run->userdata);
     lanes_follow(q);
     reserve_check(q, x);
@@ -167,19 +169,23 @@ static void take_totals(struct plan_queue *q, const struct plan_index *x)
     q->total = x->total;
 }
 
+static bool has_work(const struct plan_queue *q)
+{
+    return q->n_due || (q->head.entry && q->head.due) || q->head.lifted;
+}
+
 int plan_queue_run(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run)
 {
     q->now_ms = run->now_ms > q->now_ms ? run->now_ms : q->now_ms;
     take_totals(q, x);
     int r = reserve_begin(q, x, run);
-    while (r == 0 && (q->n_due || (q->head.entry && q->head.due) || q->head.lifted)) {
+    while (r >= 0 && (r = elder_check(q, x, run)) >= 0 && has_work(q)) {
         if (!run->more(run->userdata))
             return 1;
         r = step(q, x, run);
-        if (r < 0)
-            return r;
-        r = 0;
     }
+    if (r == 0)
+        elder_look(q);
     return r;
 }
 

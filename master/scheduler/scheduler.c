@@ -29,9 +29,9 @@ struct scheduler *scheduler_new(const struct cluster_options *o)
         free(s);
         return NULL;
     }
-    plan_queue_set_policy(s->queue, &(struct plan_policy){o->scheduling.half_life_ms,
-                                                          o->scheduling.hold_after_ms > 0,
-                                                          o->scheduling.hold_after_ms});
+    plan_queue_set_policy(
+        s->queue, &(struct plan_policy){o->scheduling.half_life_ms, o->scheduling.hold_after_ms > 0,
+                                        o->scheduling.hold_after_ms, PLAN_OVERTAKES});
     return s;
 }
 

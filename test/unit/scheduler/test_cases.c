@@ -311,7 +311,8 @@ START_TEST(hand_worked)
     {
         static struct scene s;
         const struct row *row = &rows[_i];
-        scene_begin(&s, row->nodes, &(struct plan_policy){SCENE_HALF_LIFE, true, SCENE_HOLD_AFTER});
+        scene_begin(&s, row->nodes,
+                    &(struct plan_policy){SCENE_HALF_LIFE, true, SCENE_HOLD_AFTER, 0});
         scene_play(&s, row->play);
         ck_assert_msg(strcmp(s.log, row->expected) == 0, "%s\n    got:      %s\n    expected: %s",
                       row->what, s.log, row->expected);
