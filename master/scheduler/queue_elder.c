@@ -28,7 +28,8 @@ void elder_started(struct plan_queue *q, const struct plan_entry *e, int priorit
 
 static bool admissible(const struct plan_lane *lane)
 {
-    return !lane->impossible && !user_quota(lane->seat->user, &lane->sum, lane->shape.started);
+    return !lane->impossible &&
+           !user_quota(lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started);
 }
 
 // The oldest of the highest priority that has any.

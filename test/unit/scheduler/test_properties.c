@@ -384,7 +384,7 @@ static void begin(void)
         accounts[u] = (struct plan_account){NULL, 1 + pick(2), PLAN_NO_QUOTA};
         if (pick(3) == 0)
             accounts[u].quota =
-                (struct plan_quota){1000 * (3 + pick(5)), -1, 2 + pick(4), 1 + pick(4)};
+                (struct plan_quota){1000 * (3 + pick(5)), -1, 2 + pick(4), 1 + pick(4), -1};
         ck_assert_int_eq(plan_queue_set_user(queue, users[u], &accounts[u]), 0);
     }
 }
