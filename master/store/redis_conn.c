@@ -165,6 +165,10 @@ static int connect_resolved(struct redis_conn *c, const struct addrinfo *found)
     unsigned n = 0;
     for (const struct addrinfo *a = found; a; a = a->ai_next)
         n++;
+    if (n == 0) {
+        set_reason(c, "no address");
+        return -ENOENT;
+    }
     for (unsigned skip = c->tries++ % n; skip > 0; skip--)
         found = found->ai_next;
     int r = uv_ip_name(found->ai_addr, ip, sizeof(ip));

@@ -85,7 +85,7 @@ class Relay:
 
     def hold(self):
         self.holding = True
-        for link in self.links:
+        for link in list(self.links):
             link["dead"] = True
 
     def mend(self):
@@ -102,7 +102,7 @@ class Relay:
             except OSError:
                 return
             server = socket.create_connection(("127.0.0.1", self.target))
-            link = {"dead": self.holding, "lose": False, "ends": (client, server)}
+            link = {"dead": self.holding, "lose": False, "ends": (client, server), "pumps": threading.Semaphore(1)}
             self.links.append(link)
             threading.Thread(target=self._pump, args=(link, client, server, True), daemon=True).start()
             threading.Thread(target=self._pump, args=(link, server, client, False), daemon=True).start()
@@ -130,13 +130,20 @@ class Relay:
                 pass
         if link["lose"] and not is_request:
             self.lost.set()
+        if not link["pumps"].acquire(blocking=False):  # the other one is over already
+            self.links.remove(link)
+            for end in link["ends"]:
+                end.close()
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        for link in self.links:
+        for link in list(self.links):
             for end in link["ends"]:
-                end.close()
+                try:
+                    end.shutdown(socket.SHUT_RDWR)
+                except OSError:
+                    pass
 
 
 def ended(process, seconds=30):
