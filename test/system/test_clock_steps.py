@@ -2,6 +2,7 @@
 """Somebody sets the clock of the master's machine while it runs, by an hour or to 2038, and back. Hosts in network namespaces; the master
 and its Redis live by a clock of their own (test/lib/clock_stub.c)."""
 
+import datetime
 import shutil
 import subprocess
 import sys
@@ -52,10 +53,18 @@ class ForSealed:
         self.get = lambda path, token="": hosts.get(path)
 
 
+class OneClock(ClockHosts):
+    """All machines live by the clock that is set."""
+
+    def prepare_agent(self, host):
+        host.env = self.clock.env
+        return super().prepare_agent(host)
+
+
 @pytest.fixture
-def hosts():
+def hosts(request):
     folder = Path(tempfile.mkdtemp(prefix="mh-", dir="/tmp"))
-    h = ClockHosts(folder / "h", 3)
+    h = getattr(request, "param", ClockHosts)(folder / "h", 3)
     yield h
     h.close()
     shutil.rmtree(folder, ignore_errors=True)
@@ -113,3 +122,15 @@ def test_clock_of_the_master_is_set(hosts):
     none_of(h, mark, "node.lost", "attempt.lost", "cluster.moves_held")
     (h.dir / "data" / "done").touch()
     assert h.wait_job(beats)["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("hosts", [OneClock], indirect=True)
+def test_clock_that_the_nodes_agree_with_is_believed(hosts):
+    h = hosts
+    h.clock.step("+1h")
+    # Each sync tells the node's clock; a wait for more nodes than there are is longer than several.
+    shown = h.get("/v1/cluster?wait_ready=9&wait=3s")
+    assert not shown["warnings"], shown["warnings"]
+    job = h.api("POST", "/v1/jobs", {"name": "later", "components": {"m": {"command": "true"}}})["id"]
+    submitted = datetime.datetime.fromisoformat(h.wait_job(job)["submitted_at"].replace("Z", "+00:00"))
+    assert submitted.timestamp() > time.time() + 3000
