@@ -101,7 +101,7 @@ SIM_BINS   := $(patsubst test/sim/%.c,$(BUILD)/sim/%,$(SIM_SRC))
 SWARM      := $(BUILD)/sim/swarm
 
 .PHONY: chaos skew swarm all libs bins unit-bins bench-bins sim-bins check check-fast unit demo install asan fuzz \
-        fuzz-bins fuzz-merge bench bench-scheduler sim lint lint-scripts tidy cppcheck format clean deb help print-%
+        fuzz-bins fuzz-merge bench bench-scheduler sim replay lint lint-scripts tidy cppcheck format clean deb help print-%
 all: libs bins $(SWARM)
 libs: $(LIBS)
 bins: $(BINS)
@@ -111,7 +111,7 @@ sim-bins: $(SIM_BINS)
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
-	@echo 'targets: all check check-fast unit demo install asan fuzz bench bench-scheduler swarm sim lint format deb clean'
+	@echo 'targets: all check check-fast unit demo install asan fuzz bench bench-scheduler replay swarm sim lint format deb clean'
 
 print-%:
 	@printf '%s\n' '$($*)'
@@ -248,6 +248,14 @@ asan:
 
 sim: $(SIM_BINS)
 	$(Q)for s in $(SIM_BINS); do echo "== $$s"; $$s || exit 1; done
+# Public traces (OpenB, Philly, Gavel, Tiresias) that are not part of this; their folders below TRACES.
+TRACES ?= ../shared/data/traces
+replay: $(SIM_BINS)
+	$(Q)test -d '$(TRACES)' || { echo 'replay: no folder $(TRACES): make replay TRACES=DIR'; exit 1; }
+	$(Q)set -e; for f in $(TRACES)/alibaba-gpu-v2023/openb_pod_list_*.csv; do echo "== $${f##*/}"; \
+	  $(BUILD)/sim/packing $(TRACES)/alibaba-gpu-v2023/openb_node_list_all_node.csv $$f; done; \
+	  while read -r nodes f; do echo "== $$f"; $(BUILD)/sim/replay $(TRACES)/$$f $$nodes; done \
+	  <<< $$'36 philly/philly.csv\n12 gavel/msr-seed0-2869ce.trace\n8 tiresias/60_job.csv'
 bench: all $(BENCH_BINS)
 	$(Q)for b in $(BENCH_BINS); do echo "== $$b"; MEADOW_BIN=$(CURDIR)/$(BUILD)/bin $$b || exit 1; done
 	$(Q)for b in test/bench/run.py; do echo "== $$b"; \

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plays a public trace of jobs through the real scheduler library, in simulated time.
-//   replay JOBS.csv [NODES [LIMIT]]   philly.csv of the Pollux artifact: timestamp, duration (s),
-//                                     cards, card-seconds, virtual cluster; on NODES nodes of 8
-//                                     cards (64), the first LIMIT jobs (5000)
-// Users are the virtual clusters; time limits are the true durations. Prints, for each policy: the
-// share of cards in use until the last arrival, waits, slowdown, how many jobs started after a
-// younger one, and the time per decision.
+//   replay JOBS [NODES [LIMIT]]   a file as trace.h knows them, on NODES nodes of 8 cards (64), the
+//                                 first LIMIT jobs (5000)
+// Users are the virtual clusters or models; time limits are the true durations. Prints, for each
+// policy: the share of cards in use until the last arrival; of the free cards those on nodes that
+// are partly used (fragmented); waits; slowdown (bounded at 10 s); how even the users' mean
+// slowdowns are (Jain, Chiu and Hawe, 1984: 1 = all alike); how many jobs started after a younger
+// one; and the time per decision. "first in, first out": nothing passes the first that waits.
 #include "master/scheduler/queue.h"
+#include "test/sim/trace.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -16,12 +18,11 @@
 #include <time.h>
 
 #define CARDS 8
-#define USER_BYTES 32
 #define GIB (INT64_C(1) << 30)
 
 struct sim_job {
     struct plan_entry entry;
-    char id[16], user[USER_BYTES];
+    char id[16], user[32];
     int cards;
     int64_t arrives_ms, lasts_ms, started_ms;
     struct plan_task *tasks;
@@ -40,6 +41,7 @@ struct sim {
     struct plan_queue *queue;
     struct plan_running *list;
     int64_t now_ms, busy, used_ms; // cards in use; card-milliseconds
+    double split_ms, free_ms;      // of free cards: on nodes partly used, and all
     size_t passed, newest, decisions;
 };
 
@@ -164,6 +166,7 @@ static void begin(struct sim *s, const struct plan_policy *p)
     plan_queue_set_policy(s->queue, p);
     s->n_running = s->passed = s->newest = s->decisions = 0;
     s->busy = s->used_ms = 0;
+    s->split_ms = s->free_ms = 0;
     s->now_ms = s->jobs[0].arrives_ms;
     for (size_t i = 0; i < s->n_jobs; i++)
         s->jobs[i].entry = (struct plan_entry){.id = s->jobs[i].id, .order = (int64_t)i + 1};
@@ -175,6 +178,42 @@ static int compare(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+static double slowdown(const struct sim_job *j)
+{
+    double all = (double)(j->started_ms - j->arrives_ms + j->lasts_ms) / 1e3;
+    double lasts = (double)j->lasts_ms / 1e3;
+    return all / (lasts > 10 ? lasts : 10); // bounded
+}
+
+// Jain's index over the users' mean slowdowns.
+static double evenness(const struct sim *s)
+{
+    static struct {
+        const char *user;
+        double sum, n;
+    } users[256];
+    size_t n = 0;
+    double sum = 0, squares = 0;
+    for (size_t i = 0; i < s->n_jobs; i++) {
+        size_t u = 0;
+        while (u < n && strcmp(users[u].user, s->jobs[i].user) != 0)
+            u++;
+        if (u == n && n < 256) {
+            users[u].user = s->jobs[i].user;
+            users[u].sum = users[u].n = 0;
+            n++;
+        }
+        users[u < 256 ? u : 255].sum += slowdown(&s->jobs[i]);
+        users[u < 256 ? u : 255].n += 1;
+    }
+    for (size_t u = 0; u < n; u++) {
+        double mean = users[u].sum / users[u].n;
+        sum += mean;
+        squares += mean * mean;
+    }
+    return sum * sum / ((double)n * squares);
+}
+
 static void report(const struct sim *s, const char *name, double seconds)
 {
     double *waits = calloc(s->n_jobs, sizeof(*waits)), *slow = calloc(s->n_jobs, sizeof(*slow));
@@ -183,20 +222,20 @@ static void report(const struct sim *s, const char *name, double seconds)
     if (!waits || !slow)
         abort();
     for (size_t i = 0; i < n; i++) {
-        const struct sim_job *j = &s->jobs[i];
-        double wait = (double)(j->started_ms - j->arrives_ms) / 1e3;
-        double lasts = (double)j->lasts_ms / 1e3;
-        waits[i] = wait;
-        slow[i] = (wait + lasts) / (lasts > 10 ? lasts : 10); // bounded slowdown
+        waits[i] = (double)(s->jobs[i].started_ms - s->jobs[i].arrives_ms) / 1e3;
+        slow[i] = slowdown(&s->jobs[i]);
     }
     qsort(waits, n, sizeof(*waits), compare);
     qsort(slow, n, sizeof(*slow), compare);
-    printf("%-22s cards_used %.3f wait_s p50 %.0f p90 %.0f p99 %.0f max %.0f slowdown p50 %.2f p90 "
-           "%.1f p99 %.1f out_of_order %.3f us_per_decision %.1f\n",
-           name, (double)s->used_ms / ((double)span * (double)s->n_nodes * CARDS), waits[n / 2],
-           waits[n * 9 / 10], waits[n * 99 / 100], waits[n - 1], slow[n / 2], slow[n * 9 / 10],
-           slow[n * 99 / 100], (double)s->passed / (double)n,
+    printf("%-22s cards_used %.3f fragmented %.3f wait_s p50 %.0f p90 %.0f p99 %.0f max %.0f "
+           "slowdown p50 %.2f p90 %.1f p99 %.1f evenness %.3f out_of_order %.3f us_per_decision "
+           "%.1f\n",
+           name, (double)s->used_ms / ((double)span * (double)s->n_nodes * CARDS),
+           s->free_ms > 0 ? s->split_ms / s->free_ms : 0, waits[n / 2], waits[n * 9 / 10],
+           waits[n * 99 / 100], waits[n - 1], slow[n / 2], slow[n * 9 / 10], slow[n * 99 / 100],
+           evenness(s), (double)s->passed / (double)n,
            seconds * 1e6 / (double)(s->decisions ? s->decisions : 1));
+    (void)fflush(stdout);
     free(waits);
     free(slow);
 }
@@ -205,6 +244,12 @@ static void advance(struct sim *s, int64_t to_ms)
 {
     int64_t last = s->jobs[s->n_jobs - 1].arrives_ms;
     int64_t until = to_ms < last ? to_ms : last;
+    double ms = (double)(until - s->now_ms);
+    for (size_t i = 0; ms > 0 && i < s->n_nodes; i++) {
+        double free = (double)s->nodes[i].free.gpu * ms;
+        s->free_ms += free;
+        s->split_ms += s->nodes[i].free.gpu < CARDS ? free : 0;
+    }
     if (until > s->now_ms)
         s->used_ms += s->busy * (until - s->now_ms);
     s->now_ms = to_ms;
@@ -239,43 +284,40 @@ static void play(struct sim *s, const char *name, enum alloc_mode mode, const st
     plan_index_free(s->index);
 }
 
-// "2017-10-03 13:46:00,1234,8,9872,vc" -> a job; false = not such a line, or none that can run.
-static bool read_line(const struct sim *s, char *line, struct sim_job *j)
-{
-    struct tm t = {0};
-    char *rest = strptime(line, "%Y-%m-%d %H:%M:%S", &t), *save = NULL;
-    char *field[4] = {NULL};
-    if (!rest || *rest != ',')
-        return false;
-    for (int i = 0; i < 4; i++)
-        field[i] = strtok_r(i ? NULL : rest, ",\r\n", &save);
-    if (!field[3])
-        return false;
-    j->arrives_ms = (int64_t)timegm(&t) * 1000;
-    j->lasts_ms = (int64_t)(strtod(field[0], NULL) * 1000);
-    j->cards = (int)strtol(field[1], NULL, 10);
-    (void)snprintf(j->user, sizeof(j->user), "%.30s", field[3]);
-    return j->cards > 0 && j->lasts_ms > 0 && (size_t)j->cards <= s->n_nodes * CARDS &&
-           j->cards <= 256 * CARDS;
-}
-
 static int by_arrival(const void *a, const void *b)
 {
     const struct sim_job *x = a, *y = b;
     return x->arrives_ms < y->arrives_ms ? -1 : x->arrives_ms > y->arrives_ms;
 }
 
+static void add(struct sim *s, const struct trace_job *t)
+{
+    struct sim_job *j = &s->jobs[s->n_jobs];
+    if ((size_t)t->cards > s->n_nodes * CARDS || t->cards > 256 * CARDS)
+        return;
+    *j = (struct sim_job){.cards = t->cards, .arrives_ms = t->arrives_ms, .lasts_ms = t->lasts_ms};
+    memcpy(j->user, t->user, sizeof(j->user));
+    s->n_jobs++;
+}
+
 static int load(struct sim *s, const char *path, size_t limit)
 {
-    char line[512];
+    char line[4096];
+    struct trace_job job;
+    enum trace_form form = TRACE_PHILLY;
     FILE *f = fopen(path, "re");
     if (!f) {
         (void)fprintf(stderr, "replay: %s can't be read\n", path);
         return -1;
     }
-    while (s->n_jobs < limit && fgets(line, sizeof(line), f))
-        if (read_line(s, line, &s->jobs[s->n_jobs]))
-            s->n_jobs++;
+    for (bool first = true; s->n_jobs < limit && fgets(line, sizeof(line), f); first = false) {
+        if (first)
+            form = trace_form_of(line);
+        if (first && form == TRACE_GAVEL)
+            trace_load_rates(path);
+        if (trace_read(form, line, &job))
+            add(s, &job);
+    }
     (void)fclose(f);
     qsort(s->jobs, s->n_jobs, sizeof(*s->jobs), by_arrival);
     for (size_t i = 0; i < s->n_jobs; i++) {
@@ -292,12 +334,13 @@ static int load(struct sim *s, const char *path, size_t limit)
 
 int main(int argc, char **argv)
 {
-    static const struct plan_policy first_fit = {0, false, 0, 0}, easy = {0, true, 3600000, 0},
+    static const struct plan_policy fifo = {0, true, 0, 0}, first_fit = {0, false, 0, 0},
+                                    easy = {0, true, 3600000, 0},
                                     fair = {INT64_C(604800000), true, 3600000, 0};
     size_t limit = argc > 3 ? strtoul(argv[3], NULL, 10) : 5000;
     struct sim s = {.n_nodes = argc > 2 ? strtoul(argv[2], NULL, 10) : 64};
     if (argc < 2) {
-        (void)printf("usage: replay JOBS.csv [NODES [LIMIT]] (no trace given: nothing to do)\n");
+        (void)printf("usage: replay JOBS [NODES [LIMIT]] (no trace given: nothing to do)\n");
         return 0;
     }
     s.nodes = calloc(s.n_nodes + 1, sizeof(*s.nodes));
@@ -311,6 +354,8 @@ int main(int argc, char **argv)
         (void)snprintf(s.names[i], sizeof(s.names[i]), "n%05zu", i);
     if (load(&s, argv[1], limit) < 0)
         return 1;
+    printf("%zu jobs, %zu nodes of %d cards\n", s.n_jobs, s.n_nodes, CARDS);
+    play(&s, "first in, first out", ALLOC_BEST_FIT, &fifo);
     play(&s, "by age, balanced", ALLOC_BALANCED, &first_fit);
     play(&s, "by age, compacted", ALLOC_COMPACTED, &first_fit);
     play(&s, "by age, best-fit", ALLOC_BEST_FIT, &first_fit);
