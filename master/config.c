@@ -121,6 +121,10 @@ static int check_redis(const char *path, const struct master_config *c, struct e
                        "%s holds the password of redis_url, but anybody may read it: "
                        "chmod o-rwx %s",
                        path, path);
+    if (c->redis_url && c->backup_to)
+        return err_set(e, -EINVAL,
+                       "backup: is for the master's own Redis: with redis_url back up that "
+                       "server with its own tools, and identity/ of data_dir");
     return 0;
 }
 

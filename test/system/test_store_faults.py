@@ -242,6 +242,22 @@ def stopped(binaries):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def test_backup_of_an_external_store_is_refused(healing, tmp_path):
+    done = healing.cli("backup", tmp_path / "b", check=False)
+    assert done.returncode == 1 and "external Redis" in done.stderr and not (tmp_path / "b").exists(), done
+
+
+@pytest.mark.parametrize("mode,more,says", [
+    (0o600, "redis_url: http://x", "redis_url: expected redis://"), (0o600, "redis_url: rediss://:pw@x", "TLS"),
+    (0o644, "redis_url: redis://:pw@x", "chmod o-rwx"), (0o600, "redis_url: redis://x\nbackup: {every: 1d, to: /b}", "backup:")])
+def test_bad_url_of_the_store_is_told(binaries, tmp_path, mode, more, says):
+    config = tmp_path / "master.yml"
+    config.write_text(more + "\n")
+    config.chmod(mode)
+    done = subprocess.run([BIN / "meadow-master", "--config", config, "--check-config"], capture_output=True, text=True)
+    assert done.returncode != 0 and says in done.stderr and "pw" not in done.stderr.replace(str(tmp_path), ""), done
+
+
 def test_second_master_on_the_same_store(external, tmp_path):
     cluster = external
     runs = running(cluster)
