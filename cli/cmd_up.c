@@ -39,7 +39,7 @@ static int check_sizes(const struct up_options *o, struct err *e)
 
 static int read_options(const struct args *args, struct up_options *o, struct err *e)
 {
-    long nodes = 0, port = 0;
+    long nodes = 0, port = 0, level = -1;
     const char *engine = getenv("DOCKER_HOST");
     const char *dir = getenv("MEADOW_DIR");
 
@@ -50,10 +50,12 @@ static int read_options(const struct args *args, struct up_options *o, struct er
                              .gpu = args_value(args, "gpu"),
                              .docker_socket = args_value(args, "docker-socket")};
     if (args_number(args, "nodes", 1, UP_NODES_MAX, &nodes, e) < 0 ||
-        args_number(args, "port", 1, 65535, &port, e) < 0)
+        args_number(args, "port", 1, 65535, &port, e) < 0 ||
+        args_number(args, "parallel-level", 0, 1000000, &level, e) < 0)
         return -EINVAL;
     o->nodes = (int)nodes;
     o->port = (int)port;
+    o->parallel_level = (int)level;
     if (!o->docker_socket && engine && strncmp(engine, "unix://", 7) == 0)
         o->docker_socket = engine + 7;
     if (!o->dir && dir && dir[0])

@@ -13,6 +13,8 @@ static const struct option_spec up_options[] = {
     {"memory", 0, "M", "memory of each node, as 16g (default: the machine's)"},
     {"gpu", 0, "G", "GPUs of each node (default: the machine's)"},
     {"port", 0, "P", "port of the API (default 7420, or a free one)"},
+    {"parallel-level", 0, "N",
+     "so many jobs run at once at most (0: any number); from the master's start on"},
     {"docker-socket", 0, "PATH", "socket of the container engine"},
     {0},
 };

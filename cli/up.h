@@ -10,7 +10,7 @@ struct up_options {
     const char *dir;
     bool dir_given;
     int nodes;                                                // 0 = not given
-    int port;                                                 // 0 = not given
+    int port, parallel_level;                                 // 0, -1 = not given
     const char *runtime, *cpu, *memory, *gpu, *docker_socket; // NULL = not given
 };
 

@@ -63,6 +63,8 @@ int up_plan_nodes(struct local *l, const struct up_options *o, struct err *e)
             json_pack("{s:i,s:s,s:i,s:[]}", "format", STATE_FORMAT, "api", "", "port", 0, "nodes"));
         l->api = "";
     }
+    if (o->parallel_level >= 0)
+        json_put_i64(l->state, "parallel_level", o->parallel_level);
     int have = (int)local_nodes(l);
     int want = o->nodes ? o->nodes : have ? have : 1;
     for (int i = have + 1; i <= want; i++) {
@@ -105,6 +107,9 @@ int up_write_master(const struct local *l, int port, struct err *e)
     json_put(c, "default_resources", json_pack("{s:i,s:i}", "cpu", 0, "memory", 0));
     // One's own machine: a disk that is well used must not keep one from trying things.
     json_put(c, "disk", json_pack("{s:i,s:i}", "warn", 95, "full", 99));
+    int64_t level = json_opt_i64(l->state, "parallel_level", 0);
+    if (level > 0)
+        json_put(c, "scheduling", json_pack("{s:I}", "parallel_level", (json_int_t)level));
     return write_yaml(l, "master.yml", c, e);
 }
 

@@ -49,6 +49,8 @@ static const struct config_field fields[] = {
     {"scheduling.assume_timeout", CONFIG_DURATION_MS, AT(scheduling.assume_timeout_ms), "0s", 0,
      2073600000, false},
     {"scheduling.node_tasks", CONFIG_INT, AT(scheduling.node_tasks), "0", 0, 100000, false},
+    {"scheduling.parallel_level", CONFIG_INT, AT(scheduling.parallel_level), "0", 0, 1000000,
+     false},
     {"scheduling.job_tasks", CONFIG_INT, AT(scheduling.job_tasks), "100000", 1, 100000, false},
     {"scheduling.max_priority.user", CONFIG_INT, AT(scheduling.max_priority[ROLE_USER]), "100", 0,
      100, false},

@@ -52,6 +52,7 @@ enum plan_wait {
     PLAN_WAIT_CAPACITY, // found no room
     PLAN_WAIT_QUOTA,    // its user's quota is used up
     PLAN_WAIT_TEAM,     // its team's quota is used up
+    PLAN_WAIT_LEVEL,    // as many jobs run as may, in all
     PLAN_WAIT_RESERVED, // the head's reservation keeps it back
 };
 
@@ -97,6 +98,7 @@ struct plan_policy {
     bool backfill;         // false: no reservations, whatever fits starts
     int64_t hold_after_ms; // see above
     unsigned overtakes;    // see above; 0 = no bound
+    int64_t max_jobs;      // that hold a node, in all; 0 = any number
 };
 // All off in a new queue.
 void plan_queue_set_policy(struct plan_queue *q, const struct plan_policy *p);

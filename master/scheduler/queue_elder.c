@@ -26,10 +26,10 @@ void elder_started(struct plan_queue *q, const struct plan_entry *e, int priorit
     x->passed += priority <= x->priority && entry_before(x->entry, e) && !harmless;
 }
 
-static bool admissible(const struct plan_lane *lane)
+static bool admissible(const struct plan_queue *q, const struct plan_lane *lane)
 {
     return !lane->impossible &&
-           !user_quota(lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started);
+           !user_quota(q, lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started);
 }
 
 // The oldest of the highest priority that has any.
@@ -39,7 +39,7 @@ static struct plan_entry *oldest(struct plan_queue *q)
     for (int i = PLAN_PRIORITY_MAX; i >= 0 && !found; i--)
         for (const struct seat *s = q->levels[i].seats; s; s = s->next)
             for (const struct plan_lane *lane = s->refused; lane; lane = lane->ref_next)
-                if ((!found || entry_before(lane->first, found)) && admissible(lane))
+                if ((!found || entry_before(lane->first, found)) && admissible(q, lane))
                     found = lane->first;
     return found;
 }
@@ -68,7 +68,7 @@ int elder_check(struct plan_queue *q, struct plan_index *x, const struct plan_qu
 {
     struct elder *e = &q->elder;
     if (!e->entry || e->passed < q->policy.overtakes || !q->policy.backfill ||
-        !q->policy.overtakes || !admissible(e->entry->lane))
+        !q->policy.overtakes || !admissible(q, e->entry->lane))
         return 0;
     e->passed = 0;
     return reserve_overdue(q, x, run, e->entry);

@@ -94,6 +94,7 @@ struct plan_queue {
     struct plan_user *users, *teams; // by name
     struct plan_user *changed;
     struct plan_policy policy;
+    int64_t jobs;           // that hold something
     struct resources total; // of the nodes of the last run
     int64_t now_ms;
     uint64_t stamp;
@@ -124,9 +125,9 @@ struct plan_user *user_of(struct plan_queue *q, const char *name); // NULL = out
 void user_advance(struct plan_queue *q, struct plan_user *u, int64_t now_ms);
 // < 0: of equal priority, work of a is looked at before work of b; 0 = the older one.
 int user_compare(struct plan_queue *q, struct plan_user *a, struct plan_user *b);
-// 0 = within its and its team's quota.
-enum plan_wait user_quota(const struct plan_user *u, const struct resources *r, size_t tasks,
-                          bool started);
+// 0 = within its and its team's quota, and what runs in all.
+enum plan_wait user_quota(const struct plan_queue *q, const struct plan_user *u,
+                          const struct resources *r, size_t tasks, bool started);
 // The ready seat of the level that comes first; NULL = none.
 struct seat *seat_first(struct plan_queue *q, struct level *l);
 // The lane found no place: out of the heap, into the list of refused ones.

@@ -311,7 +311,7 @@ int reserve_overdue(struct plan_queue *q, struct plan_index *x, const struct pla
 void reserve_check(struct plan_queue *q, struct plan_index *x)
 {
     const struct plan_lane *lane = q->head.entry ? q->head.entry->lane : NULL;
-    if (lane && user_quota(lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started))
+    if (lane && user_quota(q, lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started))
         reserve_left(q, q->head.entry); // it could not start: nothing is kept for it
     if (!q->head.entry && q->head.lifted) {
         open_all(q, x);
@@ -371,7 +371,7 @@ static int keep_on(struct plan_queue *q, struct plan_index *x, const struct plan
         forget_kept(q);
         return 0;
     }
-    if (user_quota(lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started))
+    if (user_quota(q, lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started))
         return 0;
     become_head(q, e);
     head->since_ms = q->kept_since_ms;

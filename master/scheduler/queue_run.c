@@ -97,7 +97,7 @@ static int try_entry(struct plan_queue *q, struct plan_index *x, const struct pl
     struct plan_lane *lane = e->lane;
     const struct plan_user *u = lane->seat->user;
     bool bound = e != q->head.entry && reserve_binds(q, &lane->shape);
-    *why = user_quota(u, &lane->sum, lane->n_tasks, lane->shape.started);
+    *why = user_quota(q, u, &lane->sum, lane->n_tasks, lane->shape.started);
     if (*why)
         return 0;
     *why = bound ? PLAN_WAIT_RESERVED : PLAN_WAIT_CAPACITY;
@@ -112,7 +112,7 @@ static int try_entry(struct plan_queue *q, struct plan_index *x, const struct pl
     if (r < 0 || !job.placed)
         return r;
     struct resources all = granted(&job);
-    *why = user_quota(u, &all, lane->n_tasks, lane->shape.started);
+    *why = user_quota(q, u, &all, lane->n_tasks, lane->shape.started);
     if (!*why)
         return 1;
     plan_untry(x, &job);
@@ -201,6 +201,7 @@ enum plan_wait plan_queue_judge(struct plan_queue *q, const struct plan_shape *s
         sum.memory += need.memory;
         sum.gpu += need.gpus;
     }
-    enum plan_wait why = u ? user_quota(u, &sum, shape->n_demands, shape->started) : PLAN_WAIT_NEW;
+    enum plan_wait why =
+        u ? user_quota(q, u, &sum, shape->n_demands, shape->started) : PLAN_WAIT_NEW;
     return why ? why : reserve_binds(q, shape) ? PLAN_WAIT_RESERVED : PLAN_WAIT_NEW;
 }

@@ -68,7 +68,9 @@ int plan_queue_hold(struct plan_queue *q, const char *user, const struct resourc
     }
     if (u->team)
         hold(q, u->team, r, sign, jobs, sign, now_ms);
-    if (sign < 0 && (limited(u) || (u->team && limited(u->team))))
+    q->jobs += jobs;
+    if (sign < 0 &&
+        ((jobs && q->policy.max_jobs > 0) || limited(u) || (u->team && limited(u->team))))
         plan_queue_grew(q);
     return 0;
 }
@@ -200,9 +202,11 @@ static bool account_within(const struct plan_user *u, const struct resources *r,
            within(u->quota.tasks, u->tasks, tasks);
 }
 
-enum plan_wait user_quota(const struct plan_user *u, const struct resources *r, size_t tasks,
-                          bool started)
+enum plan_wait user_quota(const struct plan_queue *q, const struct plan_user *u,
+                          const struct resources *r, size_t tasks, bool started)
 {
+    if (q->policy.max_jobs > 0 && !started && q->jobs >= q->policy.max_jobs)
+        return PLAN_WAIT_LEVEL;
     if (!account_within(u, r, (int64_t)tasks, started))
         return PLAN_WAIT_QUOTA;
     return u->team && !account_within(u->team, r, (int64_t)tasks, started) ? PLAN_WAIT_TEAM

@@ -31,7 +31,8 @@ struct scheduler *scheduler_new(const struct cluster_options *o)
     }
     plan_queue_set_policy(
         s->queue, &(struct plan_policy){o->scheduling.half_life_ms, o->scheduling.hold_after_ms > 0,
-                                        o->scheduling.hold_after_ms, PLAN_OVERTAKES});
+                                        o->scheduling.hold_after_ms, PLAN_OVERTAKES,
+                                        o->scheduling.parallel_level});
     return s;
 }
 

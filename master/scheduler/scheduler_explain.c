@@ -53,6 +53,7 @@ static const char *const why_texts[] = {[PLAN_WAIT_NEW] = "next",
                                         [PLAN_WAIT_CAPACITY] = "capacity",
                                         [PLAN_WAIT_QUOTA] = "quota",
                                         [PLAN_WAIT_TEAM] = "team-quota",
+                                        [PLAN_WAIT_LEVEL] = "parallel-level",
                                         [PLAN_WAIT_RESERVED] = "reserved"};
 
 static void say(struct plan_explanation *x, enum plan_wait why, const struct plan_head *head)
@@ -63,6 +64,10 @@ static void say(struct plan_explanation *x, enum plan_wait why, const struct pla
     else if (why == PLAN_WAIT_TEAM)
         (void)snprintf(x->summary, sizeof(x->summary),
                        "the team's quota is used up; it starts when work of the team has ended");
+    else if (why == PLAN_WAIT_LEVEL)
+        (void)snprintf(x->summary, sizeof(x->summary),
+                       "as many jobs run as scheduling.parallel_level of master.yml allows; it "
+                       "starts when one has ended");
     else if (why == PLAN_WAIT_RESERVED && strcmp(x->summary, "fits now") == 0)
         (void)snprintf(x->summary, sizeof(x->summary),
                        "there is room, but it is kept for job %s, which comes first%s",
@@ -167,7 +172,7 @@ static int plan_job_now(struct cluster *c, struct job *j, json_t *ret)
         copy_closed(k->index, t.index);
         r = plan_try(t.index, &refusals, &t.job);
     }
-    bool blocked = why == PLAN_WAIT_QUOTA || why == PLAN_WAIT_TEAM;
+    bool blocked = why == PLAN_WAIT_QUOTA || why == PLAN_WAIT_TEAM || why == PLAN_WAIT_LEVEL;
     bool starts = r == 0 && t.job.placed && !blocked;
     if (r == 0 && !starts)
         r = plan_explain(k->nodes, k->n, &a.job, &x);

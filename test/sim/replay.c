@@ -334,9 +334,9 @@ static int load(struct sim *s, const char *path, size_t limit)
 
 int main(int argc, char **argv)
 {
-    static const struct plan_policy fifo = {0, true, 0, 0}, first_fit = {0, false, 0, 0},
-                                    easy = {0, true, 3600000, 0},
-                                    fair = {INT64_C(604800000), true, 3600000, 0};
+    static const struct plan_policy fifo = {0, true, 0, 0, 0}, first_fit = {0, false, 0, 0, 0},
+                                    easy = {0, true, 3600000, 0, 0},
+                                    fair = {INT64_C(604800000), true, 3600000, 0, 0};
     size_t limit = argc > 3 ? strtoul(argv[3], NULL, 10) : 5000;
     struct sim s = {.n_nodes = argc > 2 ? strtoul(argv[2], NULL, 10) : 64};
     if (argc < 2) {

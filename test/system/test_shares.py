@@ -64,3 +64,15 @@ def test_settings(make_cluster):
     finally:
         master.terminate()
         master.wait(30)
+
+
+def test_parallel_level(make_cluster):
+    cluster = make_cluster(nodes=2, cpu=8, extra=("--parallel-level", "2"))
+    jobs = [cluster.submit(job("sleep 1000", name=f"level-{i}", num=2)) for i in range(3)]
+    for j in jobs[:2]:
+        cluster.wait_task(j, "running", count=2)
+    x = call(cluster, "GET", f"/v1/jobs/{jobs[2]}/explain")
+    assert x["why"] == "parallel-level" and "scheduling.parallel_level" in x["summary"], x
+    assert call(cluster, "POST", "/v1/jobs:plan", job("true"))["why"] == "parallel-level"
+    call(cluster, "POST", f"/v1/jobs/{jobs[0]}:stop")
+    cluster.wait_task(jobs[2], "running", count=2)

@@ -14,7 +14,7 @@
 //   label n1 zone a;  cards n1 A100 40 T4 16   before anything runs
 //   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
 //   weight ann 2;  team ann red;  quota ann gpu 2;  most n1 2 (tasks);  allow red 3 (cores of the
-//   team);  restart  of the master;  x n1  no work for n1;  o n1  again
+//   team);  restart  of the master;  level 2  jobs at once;  x n1  no work for n1;  o n1  again
 // Answer: what started in each run, in order: "j1>n1,n2 j2>n1 | -".
 #pragma once
 
@@ -281,7 +281,10 @@ static void scene_command(struct scene *s, char *text)
         scene_label(s, words);
     else if (strcmp(what, "cards") == 0)
         scene_cards(s, words, n);
-    else if (strcmp(what, "restart") == 0)
+    else if (strcmp(what, "level") == 0) {
+        s->policy.max_jobs = atoi(words[1]);
+        plan_queue_set_policy(s->queue, &s->policy);
+    } else if (strcmp(what, "restart") == 0)
         scene_restart(s);
     else if (strcmp(what, "allow") == 0)
         scene_allow(s, words[1], atoi(words[2]));

@@ -84,6 +84,10 @@ static const struct row {
     {"a team's quota", "n1=8",
      "team ann red; team bob red; allow red 3; a ann 50 2; b bob 50 2; c cy 50 2 | -a",
      "a>n1 c>n1 | b>n1"},
+    {"so many jobs at once", "n1=8", "level 2; a ann 50 1*2; b bob 50 1; c cy 50 1 | -b",
+     "a>n1,n1 b>n1 | c>n1"},
+    {"whatever their priority", "n1=8",
+     "level 1; a ann 50 1 | b bob 90 1; c cy 60 1 | -a | level 2", "a>n1 | - | b>n1 | c>n1"},
     {"a gang counts as a whole", "n1=8", "quota ann cpu 3; a ann 50 1*4; b ann 50 1*3",
      "b>n1,n1,n1"},
     {"quota 0 is none at all", "n1=8,16,2", "quota ann gpu 0; a ann 50 1,0,1; b ann 50 1", "b>n1"},
@@ -312,7 +316,7 @@ START_TEST(hand_worked)
         static struct scene s;
         const struct row *row = &rows[_i];
         scene_begin(&s, row->nodes,
-                    &(struct plan_policy){SCENE_HALF_LIFE, true, SCENE_HOLD_AFTER, 0});
+                    &(struct plan_policy){SCENE_HALF_LIFE, true, SCENE_HOLD_AFTER, 0, 0});
         scene_play(&s, row->play);
         ck_assert_msg(strcmp(s.log, row->expected) == 0, "%s\n    got:      %s\n    expected: %s",
                       row->what, s.log, row->expected);

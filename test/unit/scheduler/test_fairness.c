@@ -3,7 +3,7 @@
 // job among small ones starts within the bound that is promised.
 #include "test/unit/scheduler/queue_world.h"
 
-static const struct plan_policy policy = {SCENE_HALF_LIFE, true, SCENE_HOLD_AFTER, 0};
+static const struct plan_policy policy = {SCENE_HALF_LIFE, true, SCENE_HOLD_AFTER, 0, 0};
 
 // One round: each user submits a job of 2 cards, one starts and runs for 60 s, the other is
 // withdrawn. Returns whether ann's started.

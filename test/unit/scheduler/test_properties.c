@@ -361,7 +361,7 @@ static void end(struct want *w)
 static void begin(void)
 {
     policy =
-        (struct plan_policy){pick(2) ? 60000 : 0, pick(4) > 0, 1000 * (1 + pick(100)), pick(3)};
+        (struct plan_policy){pick(2) ? 60000 : 0, pick(4) > 0, 1000 * (1 + pick(100)), pick(3), 0};
     now = 1000000;
     n_wants = 0;
     runs = most_in_run = overtaken = 0;

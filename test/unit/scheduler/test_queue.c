@@ -280,7 +280,7 @@ static void one_case(void)
     unsigned cards = pick(5);
     size_t n_jobs = 0;
     struct plan_policy policy = {pick(3) ? 60000 : 0, pick(3) > 0, 2000 + 1000 * pick(20),
-                                 pick(2) * pick(6)};
+                                 pick(2) * pick(6), pick(3) ? 0 : 1 + pick(6)};
     now = 1000000;
     side_make(&kept, false, cards, &policy);
     side_make(&full, true, cards, &policy);
