@@ -123,6 +123,22 @@ static void print_hardware(const json_t *node)
     (void)printf("\n%s", b.data ? b.data : "");
 }
 
+static void print_orphans(const json_t *node)
+{
+    size_t i;
+    const json_t *o;
+
+    json_array_foreach (json_object_get(node, "orphans"), i, o) {
+        if (i == 0)
+            (void)printf("\nof jobs that the master does not know (`meadow node stop-orphans %s` "
+                         "ends them):\n",
+                         json_opt_str(node, "name", ""));
+        (void)printf("  attempt %s of job %s, kept until %s%s\n", json_opt_str(o, "attempt", "?"),
+                     json_opt_str(o, "job", "?"), json_opt_str(o, "until", "?"),
+                     json_opt_bool(o, "stopping", false) ? ", being stopped" : "");
+    }
+}
+
 int cmd_node_show(struct cli *cli, const struct args *args)
 {
     cleanup_json json_t *node = NULL;
@@ -134,7 +150,9 @@ int cmd_node_show(struct cli *cli, const struct args *args)
         return code;
     (void)json_array_append(items, node);
     (void)print_nodes(cli, items);
-    if (!cli->quiet)
+    if (!cli->quiet) {
+        print_orphans(node);
         print_hardware(node);
+    }
     return CLI_OK;
 }

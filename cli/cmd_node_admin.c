@@ -67,6 +67,12 @@ int cmd_node_approve(struct cli *cli, const struct args *args)
     return each(cli, args, "node approve", "POST", ":approve", " may get work");
 }
 
+int cmd_node_stop_orphans(struct cli *cli, const struct args *args)
+{
+    return each(cli, args, "node stop-orphans", "POST", ":stop-orphans",
+                ": its orphans are stopped");
+}
+
 int cmd_node_replace(struct cli *cli, const struct args *args)
 {
     return each(cli, args, "node replace", "POST", ":replace",

@@ -146,6 +146,8 @@ const struct command command_table[] = {
     {"node", "drain", "NODE", "give it no new work; what runs there may finish", drain_options, 1,
      1, cmd_node_drain},
     {"node", "resume", "NODE", "give it work again", NULL, 1, -1, cmd_node_resume},
+    {"node", "stop-orphans", "NODE", "end its tasks of jobs that the master does not know", NULL, 1,
+     -1, cmd_node_stop_orphans},
     {"node", "remove", "NODE", "stop its work and revoke its certificate", NULL, 1, -1,
      cmd_node_remove},
     {"node", "label", "NODE K=V", "set labels; K- takes one away", NULL, 2, -1, cmd_node_label},

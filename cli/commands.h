@@ -18,6 +18,7 @@ int cmd_node_replace(struct cli *cli, const struct args *args);
 int cmd_node_remove(struct cli *cli, const struct args *args);
 int cmd_node_label(struct cli *cli, const struct args *args);
 int cmd_node_drain(struct cli *cli, const struct args *args);
+int cmd_node_stop_orphans(struct cli *cli, const struct args *args);
 int cmd_node_resume(struct cli *cli, const struct args *args);
 int cmd_job_start(struct cli *cli, const struct args *args);
 int cmd_job_list(struct cli *cli, const struct args *args);

@@ -40,6 +40,7 @@ static const struct config_field fields[] = {
     {"sync_interval", CONFIG_DURATION_MS, AT(sync_interval_ms), "2s", 200, 600000, false},
     {"lease", CONFIG_DURATION_MS, AT(lease_ms), "60s", 1000, 86400000, false},
     {"stop_lease", CONFIG_DURATION_MS, AT(stop_lease_ms), "10m", 0, 86400000, false},
+    {"orphans", CONFIG_DURATION_MS, AT(orphans_ms), "1h", 0, 2592000000, false},
     {"default_resources.cpu", CONFIG_CPU, AT(default_cpu), "1", 0, 0, false},
     {"default_resources.memory", CONFIG_MEMORY, AT(default_memory), "1g", 0, 0, false},
     {"scheduling.half_life", CONFIG_DURATION_MS, AT(scheduling.half_life_ms), "7d", 60000,

@@ -49,6 +49,7 @@ struct master_config {
     int64_t disk_warn_percent, disk_full_percent;               // of a disk: a warning; no new work
     int64_t stop_lease_ms;                                      // what a planned stop grants
     int64_t history_logs;                                       // bytes of all logs; 0 = no limit
+    int64_t orphans_ms;                   // attempts of unknown jobs are kept so long
     int64_t history_jobs, history_age_ms; // jobs that are over: kept so many, so long; 0 = no limit
     int64_t max_connections;
     int64_t sealed_rate; // sealed requests a second from one address

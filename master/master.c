@@ -283,6 +283,7 @@ static int make_parts(struct master *m, struct err *e)
         .sync_interval_ms = c->sync_interval_ms,
         .lease_ms = c->lease_ms,
         .stop_lease_ms = c->stop_lease_ms,
+        .orphans_ms = c->orphans_ms,
         .log_limit = c->log_limit,
         .disk_warn_percent = c->disk_warn_percent,
         .disk_full_percent = c->disk_full_percent,

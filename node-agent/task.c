@@ -168,8 +168,12 @@ int tasks_collect(const struct tasks *t, bool all, struct attempt_status **ret, 
         return -ENOMEM;
     n = 0;
     for (const struct task *task = t->by_id; task; task = task->hh.next)
-        if (wanted(t, task, all))
-            list[n++] = task->status;
+        if (wanted(t, task, all)) {
+            list[n] = task->status;
+            if (all && task->spec)
+                (void)snprintf(list[n].job, sizeof(list[n].job), "%s", task->spec->job);
+            n++;
+        }
     *ret = list;
     *ret_n = n;
     return 0;

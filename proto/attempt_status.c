@@ -43,6 +43,8 @@ json_t *attempt_status_to_json(const struct attempt_status *s)
         json_put_i64(j, "signal", s->signal);
     if (s->health != HEALTH_WORD_NONE)
         json_put_str(j, "health", health_word_to_string(s->health));
+    if (s->job[0])
+        json_put_str(j, "job", s->job);
     if (s->oom)
         json_put_bool(j, "oom", true);
     if (s->pull)
@@ -137,6 +139,7 @@ int attempt_status_from_json(const json_t *j, struct attempt_status *ret, struct
         r = read_numbers(&s, j, e);
     if (r < 0)
         return err_wrap(e, r, "status");
+    (void)snprintf(s.job, sizeof(s.job), "%s", json_opt_str(j, "job", ""));
     (void)snprintf(s.reason, sizeof(s.reason), "%s", json_opt_str(j, "reason", ""));
     (void)snprintf(s.container_id, sizeof(s.container_id), "%s",
                    json_opt_str(j, "container_id", ""));

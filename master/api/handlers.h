@@ -24,6 +24,7 @@ void nodes_list(struct call *call);
 void nodes_show(struct call *call);
 void nodes_drain(struct call *call);
 void nodes_resume(struct call *call);
+void nodes_stop_orphans(struct call *call);
 void nodes_approve(struct call *call);
 void nodes_replace(struct call *call);
 void nodes_patch(struct call *call);

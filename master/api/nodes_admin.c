@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators decide about nodes: approve, replace, labels, remove.
+// What operators decide about nodes: approve, replace, labels, orphans, remove.
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "master/api/handlers.h"
@@ -32,6 +32,11 @@ void nodes_approve(struct call *call)
 void nodes_replace(struct call *call)
 {
     verb(call, cluster_node_replace);
+}
+
+void nodes_stop_orphans(struct call *call)
+{
+    verb(call, cluster_node_stop_orphans);
 }
 
 // Gone already = done already: whoever repeats a removal after its answer was lost is told so.

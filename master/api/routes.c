@@ -24,6 +24,8 @@ const struct route api_routes[] = {
     {"POST", "/v1/nodes/{n}:drain", ROLE_OPERATOR, ROUTE_MUTATES, nodes_drain, 4 * KiB},
     {"POST", "/v1/nodes/{n}:resume", ROLE_OPERATOR, ROUTE_MUTATES, nodes_resume, 4 * KiB},
     {"POST", "/v1/nodes/{n}:approve", ROLE_OPERATOR, ROUTE_MUTATES, nodes_approve, 4 * KiB},
+    {"POST", "/v1/nodes/{n}:stop-orphans", ROLE_OPERATOR, ROUTE_MUTATES, nodes_stop_orphans,
+     4 * KiB},
     {"POST", "/v1/nodes/{n}:replace", ROLE_OPERATOR, ROUTE_MUTATES, nodes_replace, 4 * KiB},
     {"PATCH", "/v1/nodes/{n}", ROLE_OPERATOR, ROUTE_MUTATES, nodes_patch, 64 * KiB},
     {"DELETE", "/v1/nodes/{n}", ROLE_OPERATOR, ROUTE_MUTATES, nodes_remove, 4 * KiB},

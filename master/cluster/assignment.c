@@ -42,6 +42,13 @@ struct assignment *assignment_add(struct cluster *c, struct node *n, struct task
     return a;
 }
 
+void assignment_adopt(struct cluster *c, struct node *n, struct assignment *a, enum attempt_state s)
+{
+    HASH_ADD_STR(n->assignments, id, a);
+    assignment_reported(n, a, s);
+    touch(c, n, a);
+}
+
 void assignment_stop(struct cluster *c, struct node *n, struct assignment *a)
 {
     if (a->desired == DESIRED_STOP || a->removed)
@@ -74,6 +81,7 @@ void assignment_remove(struct cluster *c, struct node *n, struct assignment *a)
     if (a->removed)
         return;
     no_longer_given_away(n, a);
+    orphan_gone(c, n, a);
     a->removed = true;
     if (a->task && a->task->entry == a)
         a->task->entry = NULL;
@@ -140,7 +148,7 @@ static int answer_entries(struct cluster *c, struct node *n, int64_t since, stru
         }
         // An attempt that its task has left behind is over; only its logs are still coming.
         struct assignment_entry *entry = &a->entries[a->n_entries];
-        entry->desired = x->task ? x->desired : DESIRED_STOP;
+        entry->desired = x->task || x->orphan_of[0] ? x->desired : DESIRED_STOP;
         entry->spec = x->task ? attempt_build(c, x->task) : attempt_build_bare(x->id);
         if (!entry->spec)
             return -ENOMEM;
@@ -166,7 +174,7 @@ static int answer_leases(const struct node *n, bool known, struct sync_answer *a
         return -ENOMEM;
     for (struct assignment *x = n->assignments; x && count; x = x->hh.next) {
         bool away = x->given_away || x->removed;
-        if (only ? x->task && !away : away)
+        if (only ? (x->task || x->orphan_of[0]) && !away : away)
             memcpy(a->leases[a->n_leases++], x->id, sizeof(x->id));
     }
     return 0;

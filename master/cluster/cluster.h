@@ -15,8 +15,9 @@ struct cluster_options {
     const char *name;
     int64_t sync_interval_ms;
     int64_t lease_ms;
-    int64_t stop_lease_ms;                        // what a planned stop grants
-    int64_t log_limit;                            // bytes per stream kept on a node
+    int64_t orphans_ms;    // attempts of unknown jobs are kept so long; 0 = stopped at once
+    int64_t stop_lease_ms; // what a planned stop grants
+    int64_t log_limit;     // bytes per stream kept on a node
     int64_t disk_warn_percent, disk_full_percent; // used part of a disk; 0 = not looked at
     struct resources default_resources;           // of components without `resources`
     int64_t longest_lease_ms; // that a master of this cluster may have given; for `restored`
@@ -107,6 +108,9 @@ int cluster_node_approve(struct cluster *c, struct node *n, const char *user,
 // For the next hour another machine (a new key, or a copy of this one's state) may take the node's
 // place, once.
 #define NODE_REPLACE_MS INT64_C(3600000)
+// Ends what runs there of jobs that are not known.
+int cluster_node_stop_orphans(struct cluster *c, struct node *n, const char *user,
+                              struct err *e) WARN_UNUSED;
 int cluster_node_replace(struct cluster *c, struct node *n, const char *user,
                          struct err *e) WARN_UNUSED;
 // Takes `labels`, an object of texts: the node's labels are exactly these.

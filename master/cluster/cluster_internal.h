@@ -189,6 +189,17 @@ void assignment_free_all(struct node *n);
 struct assignment *assignment_find(struct node *n, const char *attempt_id);
 void assignment_reported(struct node *n, struct assignment *a, enum attempt_state s);
 
+// Takes over a new entry for an attempt that the node has already.
+void assignment_adopt(struct cluster *c, struct node *n, struct assignment *a,
+                      enum attempt_state s);
+
+// orphan.c
+// Whether the attempt, which is not assigned, is kept as an orphan.
+bool orphan_keep(struct cluster *c, struct node *n, const struct attempt_status *s);
+void orphan_gone(struct cluster *c, struct node *n, struct assignment *a); // its entry goes
+void orphan_expire(struct cluster *c, struct node *n, int64_t now_boot_ms);
+json_t *orphans_view(const struct node *n);
+
 // job.c, job_record.c
 struct job *job_new(struct job_spec *spec, const char *user);
 // One more of its tasks' sort, with the spec of `of`: name and place in the lists are the caller's.

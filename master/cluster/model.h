@@ -174,6 +174,8 @@ struct assignment {
     char id[ATTEMPT_ID_BYTES];
     struct task *task; // weak; NULL: a tombstone, or an attempt that its task has left behind
     enum desired_state desired;
+    char orphan_of[ID_BYTES];     // its job, which nobody knows here (orphan.c); "" = none
+    int64_t orphan_until_boot_ms; // then it is stopped
     bool given_away; // its task goes on elsewhere: no lease any more; until it is known to be over
     bool removed;    // tombstone: dropped when the agent has applied `generation`
     int64_t generation;         // when it last changed
@@ -272,6 +274,7 @@ struct node {
     int exclusive;         // of `tasks`, those that want the node for their job alone
     int tasks;             // attempts that hold resources
     int given_away;        // entries of that kind
+    int orphans;           // likewise
     bool off;              // an operator's word that the machine is off; until it is heard again
     int64_t granted_until_boot_ms; // an earlier master let it run until then; 0 = it answered us
     int64_t sync_cap_ms;           // a longer sync interval would break what it runs; 0 = none

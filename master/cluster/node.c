@@ -92,8 +92,17 @@ void node_set_state(struct cluster *c, struct node *n, enum node_state s, const 
     want_schedule(c);
 }
 
+static const char *orphans_text(const struct node *n, char *out, size_t size)
+{
+    (void)snprintf(out, size,
+                   "runs %d task%s of jobs that this master does not know: `meadow node show %s`",
+                   n->orphans, n->orphans == 1 ? "" : "s", n->name);
+    return out;
+}
+
 void node_refresh_state(struct cluster *c, struct node *n)
 {
+    char text[REASON_BYTES];
     if (n->identity.removing)
         return; // "left" until the record goes
     if (!n->approved)
@@ -104,6 +113,8 @@ void node_refresh_state(struct cluster *c, struct node *n)
         node_set_state(c, n, NODE_NOT_READY, n->disk_reason);
     else if (!n->inventory_seen)
         node_set_state(c, n, NODE_NOT_READY, "waiting for its inventory");
+    else if (n->orphans > 0)
+        node_set_state(c, n, NODE_NOT_READY, orphans_text(n, text, sizeof(text)));
     else if (n->given_away > 0 || n->strangers > 0) // the latter: given away by a master before us
         node_set_state(c, n, NODE_NOT_READY, "stops what was given to others while it was silent");
     else if (n->aside.phase != ASIDE_NO)

@@ -114,8 +114,9 @@ static void apply_inventory(struct cluster *c, struct node *n, const struct sync
     n->inventory_seen = true;
     n->strangers = 0;
     for (size_t i = 0; i < msg->n_statuses; i++)
-        n->strangers +=
-            msg->statuses[i].state != ATTEMPT_ENDED && !assignment_find(n, msg->statuses[i].id);
+        n->strangers += msg->statuses[i].state != ATTEMPT_ENDED &&
+                        !assignment_find(n, msg->statuses[i].id) &&
+                        !orphan_keep(c, n, &msg->statuses[i]);
     find_gone(c, n, msg);
 }
 
@@ -138,6 +139,7 @@ static void check_digest(struct cluster *c, struct node *n, const struct sync_re
 // Ended attempts whose logs never came in full are let go after a while.
 static void drop_late(struct cluster *c, struct node *n, int64_t now)
 {
+    orphan_expire(c, n, now);
     struct assignment *a, *tmp;
     HASH_ITER (hh, n->assignments, a, tmp) {
         if (a->removed || !a->reported || a->reported_state != ATTEMPT_ENDED)

@@ -118,6 +118,7 @@ json_t *node_view(const struct node *n)
     json_put_str(j, "agent_version", json_opt_str(n->info, "agent_version", NULL));
     json_put_time(j, "joined_at", n->joined_ms);
     json_put_i64(j, "tasks", n->tasks);
+    json_put(j, "orphans", orphans_view(n));
     put_identity(j, n);
     json_t *r = json_object();
     json_put(r, "total", resources_json(n->total.cpu_milli, n->total.memory, n->total.gpu));

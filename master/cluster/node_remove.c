@@ -215,6 +215,7 @@ void cluster_node_remove(struct cluster *c, struct node *n, const char *user)
     (void)snprintf(i->removed_by, sizeof(i->removed_by), "%s", user);
     i->replace_until_ms = 0;
     node_dirty(c, n);
+    orphan_expire(c, n, INT64_MAX);
     node_move_all(c, n, reason);
     set_deadline(c, n);
     node_set_state(c, n, NODE_LEFT, reason);

@@ -315,6 +315,7 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
     bool was_over = over(t->state) || t->logs_late;
     enum health_word health = t->status.health;
     t->status = *s;
+    t->status.job[0] = '\0';
     if (s->health != health)
         tell_health(c, t);
     // It ended because we told it to, and nobody wanted that but for the node.

@@ -56,6 +56,11 @@ def test_restored_master_goes_on(make_cluster, tmp_path):
     shown = cluster.wait(stays)
     # The agent kept its identity and the attempt: nothing was started again.
     assert shown["state"] == "succeeded" and shown["tasks"][0]["attempt_id"] == before["attempt_id"]
+    # What runs and is in no store is kept until somebody says otherwise, or its time is over.
+    settled = cluster.wait_event("cluster.settled")
+    assert [o["job"] for o in cluster.get("/v1/nodes/node-1")["orphans"]] == [unknown]
+    assert not [e for e in cluster.get("/v1/events?limit=1000")["items"] if e["type"] == "task.assigned" and e["job"] == waits], settled
+    cluster.cli("stop-orphans", "node-1", verb="node")
     assert cluster.wait(waits)["state"] == "succeeded"
     ids = {(e["type"], e["job"]): e["id"] for e in cluster.get("/v1/events?limit=1000")["items"]}
     assert ids["task.assigned", waits] > ids["cluster.settled", None]  # only when everything was told

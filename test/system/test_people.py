@@ -43,6 +43,7 @@ MATRIX = {
     "nodes_show": ROLE_VIEWER,
     "nodes_drain": ROLE_OPERATOR,
     "nodes_resume": ROLE_OPERATOR,
+    "nodes_stop_orphans": ROLE_OPERATOR,
     "nodes_approve": ROLE_OPERATOR,
     "nodes_patch": ROLE_OPERATOR,
     "nodes_remove": ROLE_OPERATOR,

@@ -10,7 +10,7 @@ import pytest
 from meadow_cluster import job
 from redis_site import ended, refused, running
 
-FAST = "sync_interval: 200ms\nlease: 6s\nstop_lease: 6s\n"
+FAST = "sync_interval: 200ms\nlease: 6s\nstop_lease: 6s\norphans: 0\n"
 
 
 def last_file(cluster):
