@@ -5,6 +5,7 @@ the same machine where it has an equivalent. Needs root. What a task writes when
 import itertools
 import json
 import os
+import select
 import shutil
 import signal
 import statistics
@@ -45,9 +46,12 @@ class Stamps:
         self.path = path
         path.touch()
         path.chmod(0o666)
-        self.tail = subprocess.Popen(["tail", "-n", "+1", "-F", str(path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.tail = subprocess.Popen(["tail", "-n", "+1", "-F", str(path)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
 
-    def next(self):
+    def next(self, seconds=600):
+        """In ms; None when none comes in time."""
+        if not select.select([self.tail.stdout], [], [], seconds)[0]:
+            return None
         line = self.tail.stdout.readline()
         assert line, f"{self.path}: no more stamps"
         return int(line) / 1e6
@@ -288,13 +292,20 @@ def engine_meadow(running, show, engine):
 def engine_swarm(swarm, stamps, show):
     swarm.service(STAY)
     stamps.next()
-    ms = []
+    ms, never = [], 0
     for _ in range(REPEATS):
         t = time.time() * 1e3
         dockerd.end(dockerd.pid_of(swarm.dir / "e0"), signal.SIGKILL, 30)
         swarm.start(0)
-        ms.append(stamps.next() - t)
-    told(show, "engine killed, started at once -> its task runs again, Docker Swarm", ms)
+        again = stamps.next(90)
+        if again:
+            ms.append(again - t)
+            continue
+        never += 1  # it takes the dead container for a running one: the service is made anew
+        swarm.docker(0, "service", "rm", "s")
+        swarm.service(STAY)
+        stamps.next()
+    told(show, f"engine killed, started at once -> its task runs again, Docker Swarm ({never} times never)", ms)
 
 
 def recovery(running, start_again, show):
