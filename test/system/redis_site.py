@@ -146,6 +146,16 @@ class Relay:
                     pass
 
 
+def told_pid(fifo):
+    """A descriptor of the process that writes its id there."""
+    fd = os.open(fifo, os.O_RDWR)
+    try:
+        wait_fd(fd, 60)
+        return os.pidfd_open(int(os.read(fd, 32)))
+    finally:
+        os.close(fd)
+
+
 def ended(process, seconds=30):
     """Its exit status, once it ended by itself."""
     fd = os.pidfd_open(process.pid)

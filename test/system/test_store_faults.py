@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from meadow_cluster import BIN, PATIENCE, Cluster, job, wait_fd
-from redis_site import Notified, Redis, Relay, ended, refused, running
+from redis_site import Notified, Redis, Relay, ended, refused, running, told_pid
 
 
 def reads_show_what_was_committed(cluster, jid):
@@ -293,7 +293,7 @@ def test_accepted_stop_is_carried_out_while_the_store_is_away(external):
     told = cluster.dir / "pid"
     os.mkfifo(told)
     jid = cluster.submit(job(f"trap '' TERM; echo $$ > {told}; while :; do sleep 1; done", name="stubborn", stop={"grace": "2s"}))
-    pid = os.pidfd_open(int(told.read_text()))
+    pid = told_pid(told)
     cluster.wait_task(jid, "running")
     assert cluster.api("POST", f"/v1/jobs/{jid}:stop").status == 200
     cluster.redis.kill(signal.SIGSTOP)

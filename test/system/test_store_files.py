@@ -8,7 +8,7 @@ import signal
 
 import pytest
 from meadow_cluster import job
-from redis_site import ended, refused, running
+from redis_site import ended, refused, running, told_pid
 
 FAST = "sync_interval: 200ms\nlease: 6s\nstop_lease: 6s\norphans: 0\n"
 
@@ -52,7 +52,7 @@ def test_store_file_is_cut_at_its_end(make_cluster, epoch, told_by):
         cluster.start_master(FAST)
     # All of this will be forgotten, though the nodes do it.
     assert cluster.api("POST", f"/v1/jobs/{held}:release").status == 200
-    first = os.pidfd_open(int(fifo.read_text()))
+    first = told_pid(fifo)
     cluster.wait_task(held, "running")
     assert cluster.get(f"/v1/jobs/{held}")["tasks"][0]["attempt"] == 1
     lost = cluster.submit(job("sleep 1000", name="lost"))
@@ -69,7 +69,7 @@ def test_store_file_is_cut_at_its_end(make_cluster, epoch, told_by):
     assert not re.search(rb"^meadow_store_lost_commits 0$", cluster.api("GET", "/metrics").body, re.M)
     assert cluster.api("GET", f"/v1/jobs/{lost}").status == 404
     assert cluster.api("POST", f"/v1/jobs/{held}:release").status == 200
-    second = os.pidfd_open(int(fifo.read_text()))  # comes when it is started again
+    second = told_pid(fifo)  # comes when it is started again
     assert select.select([first], [], [], 0)[0]  # never two at once
     os.close(first)
     os.close(second)
