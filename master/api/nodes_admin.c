@@ -95,6 +95,12 @@ static json_t *merged(struct call *call, const struct node *n, json_t *changes)
                         "labels.%s: expected a text of at most %d bytes in one line, or null to "
                         "remove it",
                         key, LABEL_VALUE_MAX);
+        } else if (strcmp(key, "max_tasks") == 0 &&
+                   (strspn(text, "0123456789") != strlen(text) || strlen(text) > 6 ||
+                    strspn(text, "0") == strlen(text))) {
+            api_problem(call, 422,
+                        "labels.max_tasks: expected how many tasks the node gets at most, 1 to "
+                        "999999, or null for the cluster's scheduling.node_tasks");
         } else {
             json_put_str(labels, key, text);
             continue;

@@ -101,9 +101,9 @@ int dependency_check(struct cluster *c, const struct job_spec *spec, const char 
 
 // --- deciding ---
 
-static bool satisfied(const struct dependency *d, enum after_when when)
+static bool satisfied(const struct job *on, enum after_when when)
 {
-    return when == AFTER_ANY || (when == AFTER_OK) == (d->on->state == JOB_SUCCEEDED);
+    return when == AFTER_ANY || (when == AFTER_OK) == (on->state == JOB_SUCCEEDED);
 }
 
 static enum after_when when_of(const struct dependency *d)
@@ -144,19 +144,20 @@ static void never(struct cluster *c, struct dependency *d, const char *fate)
 static const char *const how[JOB_STATE_MAX] = {
     [JOB_SUCCEEDED] = "succeeded", [JOB_FAILED] = "failed", [JOB_STOPPED] = "was stopped"};
 
-static void decide(struct cluster *c, struct dependency *d)
+// `on`, which it waits for, is over.
+static void decide(struct cluster *c, struct dependency *d, const struct job *on)
 {
-    if (satisfied(d, when_of(d)))
+    if (satisfied(on, when_of(d)))
         met(c, d);
     else
-        never(c, d, how[d->on->state]);
+        never(c, d, how[on->state]);
 }
 
 void dependency_settle(struct cluster *c, struct job *j)
 {
     for (size_t i = 0; i < j->spec->n_after && !over(j); i++)
         if (j->after[i].on && over(j->after[i].on))
-            decide(c, &j->after[i]);
+            decide(c, &j->after[i], j->after[i].on);
 }
 
 void dependency_ended(struct cluster *c, struct job *j)
@@ -178,7 +179,7 @@ void dependency_collect(struct cluster *c)
         j->ended_listed = false;
         while (j->dependents) {
             struct dependency *d = j->dependents;
-            decide(c, d);
+            decide(c, d, j);
             unlink_one(d); // a job that is stopping already waits for nothing
         }
     }
@@ -240,7 +241,7 @@ void dependency_text(const struct job *j, char *out, size_t size)
     out[0] = '\0';
     for (size_t i = 0; j->after && i < j->spec->n_after; i++) {
         const struct dependency *d = &j->after[i];
-        if (d->on && over(d->on) && !satisfied(d, when_of(d))) {
+        if (d->on && over(d->on) && !satisfied(d->on, when_of(d))) {
             never_text(d, how[d->on->state], out, size);
             return;
         }

@@ -5,6 +5,7 @@
 #include "master/scheduler/trial.h"
 #include "master/scheduler/where.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -239,6 +240,7 @@ static int make_room(struct plan_queue *q, struct plan_index *x, const struct pl
 static void become_head(struct plan_queue *q, struct plan_entry *e)
 {
     struct reservation *r = &q->head;
+    assert(e);
     bool again = strcmp(r->id, e->id) == 0 && r->since_ms > 0;
     r->entry = e;
     r->priority = e->lane->shape.priority;

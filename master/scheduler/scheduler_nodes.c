@@ -7,6 +7,7 @@
 #include "master/cluster/cluster.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 
 static void labels_free(struct kept_labels *l)
@@ -127,6 +128,15 @@ static int take_labels(struct kept_labels *l, const struct node *n, bool *ret_ch
     return 0;
 }
 
+// The node's own word, as the label `max_tasks`, over the cluster's.
+static int max_tasks(const struct kept *k, size_t i)
+{
+    char *end = NULL;
+    const char *text = json_string_value(json_object_get(k->labels[i].all, "max_tasks"));
+    long n = text ? strtol(text, &end, 10) : 0;
+    return end && end != text && !*end && n > 0 && n <= INT_MAX ? (int)n : k->max_tasks;
+}
+
 static void fill(struct kept *k, size_t i)
 {
     const struct node *x = k->node_of[i];
@@ -144,7 +154,7 @@ static void fill(struct kept *k, size_t i)
         .cards = k->labels[i].cards,
         .n_cards = k->labels[i].n_cards,
         .tasks = x->tasks,
-        .max_tasks = k->max_tasks,
+        .max_tasks = max_tasks(k, i),
         .exclusive = x->exclusive,
     };
 }

@@ -59,7 +59,8 @@ def test_settings(make_cluster):
         second = cluster.submit(job("true", name="second", priority=100))
         x = call(cluster, "GET", f"/v1/jobs/{second}/explain")
         assert "as many tasks as it may have" in x["summary"] and x["blockers"][0]["resource"] == "tasks", x
-        call(cluster, "POST", f"/v1/jobs/{first}:stop")
+        call(cluster, "PATCH", "/v1/nodes/node-1", {"labels": {"max_tasks": "many"}}, expect=422)
+        cluster.cli("node", "label", "node-1", "max_tasks=3")
         assert cluster.wait(second)["state"] == "succeeded"
     finally:
         master.terminate()
