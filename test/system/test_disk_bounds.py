@@ -68,5 +68,5 @@ def test_log_file_of_a_daemon_is_full(hosts):
     mark = h.last_event()
     h.start_agent("node-1")
     h.wait_event("node.agent_restarted", after=mark, node="node-1")
-    wait_line(agent.log, "connected to the master", 20)
+    wait_line(agent.log, "the engine is usable", 20)
     assert old.stat().st_size > 16 << 20 and agent.log.stat().st_size < 1 << 20
