@@ -113,7 +113,7 @@ static int follow(struct cli *cli, const json_t *job)
 
     if (code == CLI_OK && api_catch_interrupt(api) < 0)
         code = cli_fail(CLI_FAILED, "job start", "signals can't be caught", NULL);
-    if (code == CLI_OK)
+    if (code == CLI_OK && !json_object_get(job, "array")) // the logs are its elements'
         code = job_logs(cli, "job logs", job, &options);
     if (code == CLI_OK)
         code = job_wait(cli, "job wait", id, &end);

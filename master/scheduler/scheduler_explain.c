@@ -214,12 +214,15 @@ int cluster_job_plan(struct cluster *c, struct job_spec *spec, const char *user,
         return err_set(e, -ENOMEM, "out of memory");
     j->order = INT64_MAX;
     json_t *body = json_object();
+    struct job *first = j->elements ? job_new_element(j, 0) : j; // of an array: as the others
     r = dependency_bind(c, j, e);
-    if (r == 0 && plan_job_now(c, j, body) < 0)
+    if (r == 0 && (!first || plan_job_now(c, first, body) < 0))
         r = err_set(e, -ENOMEM, "out of memory");
     if (r == 0)
         plan_after(j, body);
     dependency_unbind(j);
+    if (first && first != j)
+        job_free(first);
     j->spec = NULL; // the caller's
     job_free(j);
     if (r < 0)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What jobs wait for beside room."""
 
+import json
+
 import pytest
 from meadow_cluster import job
 
@@ -52,6 +54,9 @@ def test_after_nobody(cluster):
 
 def test_array(cluster):
     """Indices, environment, a limit, selectors, one row in the list."""
+    x = call(cluster, "POST", "/v1/jobs:plan", job("true", name="arr", array="1-9", resources={"cpu": 99}))
+    assert (x["starts_now"], x["why"]) == (False, "capacity"), x
+    assert len(call(cluster, "POST", "/v1/jobs:plan", job("true", name="arr", array="1-9"))["placements"]) == 1
     out = "echo $MEADOW_ARRAY_INDEX $SLURM_ARRAY_TASK_ID $MEADOW_ARRAY_COUNT"
     j = cluster.submit(job(f'{out}; test "$MEADOW_ARRAY_INDEX" != 4', name="arr", array="0-8:2%2"))
     done = cluster.wait(j)
@@ -66,6 +71,8 @@ def test_array(cluster):
     assert len(rows) == 1 and "0/5" in rows[0], rows
     assert cluster.cli("job", "wait", "arr_[0-4:2]", check=False).returncode == 1
     assert cluster.cli("job", "wait", "arr_[0,2]").returncode == 0
+    spec = json.dumps(job("true", name="arr-f", array="1-3"))
+    assert "succeeded" in cluster.cli("job", "start", "-", "--follow", stdin=spec).stdout
     call(cluster, "GET", "/v1/jobs/arr_3", expect=404)
     call(cluster, "GET", f"/v1/jobs/{j}/logs", expect=409)
     call(cluster, "DELETE", "/v1/jobs/arr_4", expect=409)
