@@ -255,7 +255,7 @@ replay: $(SIM_BINS)
 	$(Q)set -e; for f in $(TRACES)/alibaba-gpu-v2023/openb_pod_list_*.csv; do echo "== $${f##*/}"; \
 	  $(BUILD)/sim/packing $(TRACES)/alibaba-gpu-v2023/openb_node_list_all_node.csv $$f; done; \
 	  while read -r nodes f; do echo "== $$f"; $(BUILD)/sim/replay $(TRACES)/$$f $$nodes; done \
-	  <<< $$'36 philly/philly.csv\n12 gavel/msr-seed0-2869ce.trace\n8 tiresias/60_job.csv'
+	  <<< $$'64 philly/philly.csv\n8 gavel/msr-seed0-2869ce.trace\n2 tiresias/60_job.csv'
 bench: all $(BENCH_BINS)
 	$(Q)for b in $(BENCH_BINS); do echo "== $$b"; MEADOW_BIN=$(CURDIR)/$(BUILD)/bin $$b || exit 1; done
 	$(Q)for b in test/bench/run.py; do echo "== $$b"; \

@@ -95,7 +95,9 @@ static void read_nodes(const char *path)
 
 static void set_where(struct type *t)
 {
-    size_t len = (size_t)snprintf(t->where, sizeof(t->where), "$gpu.model\nin ");
+    size_t len = (size_t)snprintf(t->where, sizeof(t->where),
+                                  "$gpu.model\n"
+                                  "in ");
     for (const char *p = t->spec; *p; p++)
         len +=
             (size_t)snprintf(t->where + len, sizeof(t->where) - len, *p == '|' ? ", " : "%c", *p);

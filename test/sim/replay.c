@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plays a public trace of jobs through the real scheduler library, in simulated time.
 //   replay JOBS [NODES [LIMIT]]   a file as trace.h knows them, on NODES nodes of 8 cards (64), the
-//                                 first LIMIT jobs (5000)
+//                                 first LIMIT jobs to arrive (5000)
 // Users are the virtual clusters or models; time limits are the true durations. Prints, for each
 // policy: the share of cards in use until the last arrival; of the free cards those on nodes that
 // are partly used (fragmented); waits; slowdown (bounded at 10 s); how even the users' mean
@@ -18,6 +18,7 @@
 #include <time.h>
 
 #define CARDS 8
+#define JOBS_MAX 200000
 #define GIB (INT64_C(1) << 30)
 
 struct sim_job {
@@ -310,7 +311,7 @@ static int load(struct sim *s, const char *path, size_t limit)
         (void)fprintf(stderr, "replay: %s can't be read\n", path);
         return -1;
     }
-    for (bool first = true; s->n_jobs < limit && fgets(line, sizeof(line), f); first = false) {
+    for (bool first = true; s->n_jobs < JOBS_MAX && fgets(line, sizeof(line), f); first = false) {
         if (first)
             form = trace_form_of(line);
         if (first && form == TRACE_GAVEL)
@@ -320,6 +321,7 @@ static int load(struct sim *s, const char *path, size_t limit)
     }
     (void)fclose(f);
     qsort(s->jobs, s->n_jobs, sizeof(*s->jobs), by_arrival);
+    s->n_jobs = s->n_jobs < limit ? s->n_jobs : limit;
     for (size_t i = 0; i < s->n_jobs; i++) {
         struct sim_job *j = &s->jobs[i];
         (void)snprintf(j->id, sizeof(j->id), "j%08zu", i);
@@ -345,7 +347,7 @@ int main(int argc, char **argv)
     }
     s.nodes = calloc(s.n_nodes + 1, sizeof(*s.nodes));
     s.names = calloc(s.n_nodes + 1, sizeof(*s.names));
-    s.jobs = calloc(limit + 1, sizeof(*s.jobs));
+    s.jobs = calloc(JOBS_MAX, sizeof(*s.jobs));
     s.running = calloc(limit + 1, sizeof(struct sim_job *));
     s.list = calloc(s.n_nodes * CARDS + 1, sizeof(*s.list));
     if (!s.nodes || !s.names || !s.jobs || !s.running || !s.list)
