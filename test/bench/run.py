@@ -20,10 +20,12 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "test" / "system"))
 from container_engine import Engine  # noqa: E402
 from meadow_cluster import BIN, Cluster, job  # noqa: E402
+from test_limits import configured  # noqa: E402
 
 import front  # noqa: E402
 import recovery  # noqa: E402
 import scale  # noqa: E402
+import slurm  # noqa: E402
 
 
 @contextlib.contextmanager
@@ -66,17 +68,17 @@ def children_cpu(pid):
 
 def bench_submissions():
     """16 keep-alive clients submit jobs that wait (they fit nowhere), so that submitting alone is measured."""
-    with running(1, cpu=1) as c:
+    with running(1, cpu=1) as c, configured(c, "limits: {address_rate: 0, identity_rate: 0, address_connections: 0}\n") as master:
         script = c.dir / "post.lua"
         script.write_text(
             'local n = 0\nlocal id = 0\nfunction setup(t) id = id + 1; t:set("id", id) end\n'
             "function request()\n  n = n + 1\n"
             '  return wrk.format("POST", "/v1/jobs", {["Authorization"] = "Bearer %s", ["Content-Type"] = "application/json"},\n'
             '    \'{"name":"b-\' .. id .. "-" .. n .. \'","components":{"m":{"command":"true","resources":{"cpu":99}}}}\')\nend\n' % c.token)
-        cpu = cpu_seconds(c.pid("master"))
+        cpu = cpu_seconds(master.pid)
         out = subprocess.run(["wrk", "-t1", "-c16", "-d5", "--latency", "-s", str(script), c.url], capture_output=True, text=True).stdout
         rate = float(next(line for line in out.splitlines() if "Requests/sec" in line).split()[1])
-        cpu = cpu_seconds(c.pid("master")) - cpu
+        cpu = cpu_seconds(master.pid) - cpu
         made = int(next(line for line in out.splitlines() if "requests in" in line).split()[0])
         bad = [line for line in out.splitlines() if "Non-2xx" in line]
         base = subprocess.run(["redis-benchmark", "-s", str(c.dir / "run" / "redis.sock"), "-c", "16", "-n", "30000", "-t", "set", "-d", "100", "-q"],
@@ -343,8 +345,17 @@ def bench_recovery():
     recovery.recovery(running, without_limits, show)
 
 
+def bench_killed():
+    if not scale.killed(show):
+        sys.exit("killed: the judge is not content")
+
+
+def bench_slurm():
+    slurm.bench(running, show)
+
+
 BENCHES = {"connections": bench_connections, "floods": bench_floods, "submissions": bench_submissions, "start": bench_start, "docker": bench_docker, "tasks": bench_tasks, "events": bench_events, "sealed": bench_sealed, "idle": bench_idle}
-ASKED = {"scale": bench_scale, "recovery": bench_recovery}  # minutes, and most of the machine: only by name
+ASKED = {"scale": bench_scale, "killed": bench_killed, "slurm": bench_slurm, "recovery": bench_recovery}  # minutes, and most of the machine: only by name
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import swarm  # noqa: E402
 
 NODES = int(os.environ.get("NODES", "5000"))
+PATIENCE = 1200  # seconds, on a machine with other work
 TASKS = int(os.environ.get("TASKS", "20"))  # of each node
 
 
@@ -99,7 +100,7 @@ def fill(site, agents, tasks, show):
     for i in range(NODES * tasks // 100):
         site.submit(job(f"fill-{i}", "sleep 100000", 100), conn)
     submitted = time.perf_counter() - t
-    agents.wait(lambda s: s["running"] >= NODES * tasks, 600)
+    agents.wait(lambda s: s["running"] >= NODES * tasks, PATIENCE)
     seconds = time.perf_counter() - t
     show(f"{NODES * tasks} tasks placed and running", submitted_s=submitted, running_s=seconds, tasks_per_s=NODES * tasks / seconds,
          master_cpu_us_per_task=1e6 * (cpu_seconds(site.master.pid) - cpu) / NODES / tasks, rss_MiB=rss_mib(site.master.pid))
@@ -110,9 +111,9 @@ def come_back(site, agents, show):
     pid = site.redis_pid()
     began = time.perf_counter()
     site.kill()
-    ready = site.start()
+    ready = site.start(PATIENCE)
     t = time.perf_counter()
-    site.wait_ready(NODES, 300)
+    site.wait_ready(NODES, PATIENCE)
     show(f"{NODES} agents come back", master_ready_s=ready, all_ready_s=time.perf_counter() - t, since_the_kill_s=time.perf_counter() - began,
          master_cpu_s=cpu_seconds(site.master.pid), redis_restarted=int(pid != site.redis_pid()), rss_MiB=rss_mib(site.master.pid))
 
@@ -124,7 +125,7 @@ def run(show):
         site.start()
         empty = rss_mib(site.master.pid)
         t = time.perf_counter()
-        agents = site.swarm(NODES, seconds=300)
+        agents = site.swarm(NODES, seconds=PATIENCE)
         cpu = cpu_seconds(site.master.pid)
         show(f"{NODES} nodes joined", seconds=time.perf_counter() - t, master_cpu_ms_each=1e3 * cpu / NODES,
              rss_KiB_each=1024 * (rss_mib(site.master.pid) - empty) / NODES)
@@ -178,3 +179,33 @@ def flood(site, bodies, lanes=32):
             part[0], left = b"", left - 1
             send(s)
     return time.perf_counter() - began, ids
+
+
+def killed(show):
+    """The master is killed under many nodes and 2,000 running jobs; the judge looks at what became of them."""
+    jobs_wanted = int(os.environ.get("JOBS", "2000"))
+    folder = Path(tempfile.mkdtemp(prefix="mws-", dir="/tmp"))
+    site = swarm.Site(folder / "s")
+    try:
+        site.start()
+        agents = site.swarm(NODES, "--least", 20000, "--most", 90000, seconds=PATIENCE)
+        seconds, jobs = flood(site, [json.dumps(job(f"k-{i}", "work")) for i in range(jobs_wanted)])
+        assert agents.wait(lambda s: s["running"] >= jobs_wanted * 9 // 10, PATIENCE) is not None, agents.stats
+        there = agents.next()
+        site.kill()
+        agents.wait(lambda s: s["ends"] >= there["ends"] + jobs_wanted // 20, 120)
+        away = agents.next()
+        t, ready = time.perf_counter(), site.start(PATIENCE)
+        site.wait_ready(NODES, PATIENCE)
+        back = time.perf_counter() - t
+        lost, doubled, stuck = swarm.judge(site, jobs, PATIENCE)
+        got = agents.next()
+        show(f"killed under {NODES} nodes and {jobs_wanted} jobs", submitted_per_s=jobs_wanted / seconds, running=there["running"],
+             ended_meanwhile=away["ends"] - there["ends"], master_ready_s=ready, all_back_s=back, master_cpu_s=cpu_seconds(site.master.pid),
+             acknowledged=len(jobs), lost=len(lost), doubled=len(doubled), stuck=len(stuck), refused=got["refused"])
+        for text in (lost + doubled + stuck)[:10]:
+            print(text[:600])
+        return not (lost or doubled or stuck)
+    finally:
+        site.close()
+        shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""meadow beside Slurm 22.05 of Debian on this machine, in the same minute. Run by test/bench/run.py slurm: installs slurmctld, slurmd and
+munge by apt when they are missing, and runs them in a folder of their own, as root, with one node."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import scale
+
+QUEUE = 10000
+NOOPS = 60
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge", "libslurm-dev")
+
+
+def run(*words, **kw):
+    return subprocess.run([str(w) for w in words], check=True, capture_output=True, text=True, **kw).stdout
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Slurm:
+    def __init__(self, folder):
+        self.dir = Path(folder)
+        self.daemons = []
+        for sub in ("state", "spool", "munge"):
+            (self.dir / sub).mkdir(mode=0o755)
+        host = socket.gethostname().split(".")[0]
+        sock = self.dir / "munge" / "socket"
+        (self.dir / "slurm.conf").write_text(
+            f"ClusterName=bench\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmctldPort={free_port()}\nSlurmdPort={free_port()}\n"
+            f"AuthType=auth/munge\nAuthInfo=socket={sock}\nCredType=cred/munge\n"
+            f"StateSaveLocation={self.dir}/state\nSlurmdSpoolDir={self.dir}/spool\nSlurmctldPidFile={self.dir}/ctld.pid\n"
+            f"SlurmdPidFile={self.dir}/d.pid\nSlurmctldLogFile={self.dir}/ctld.log\nSlurmdLogFile={self.dir}/d.log\n"
+            "ProctrackType=proctrack/pgid\nTaskPlugin=task/none\nJobAcctGatherType=jobacct_gather/none\n"
+            "AccountingStorageType=accounting_storage/none\nJobCompType=jobcomp/none\nMpiDefault=none\nReturnToService=2\nMaxJobCount=50000\n"
+            "SelectType=select/cons_tres\nSelectTypeParameters=CR_Core\nSchedulerType=sched/backfill\nMinJobAge=10\n"
+            f"NodeName={host} NodeAddr=127.0.0.1 CPUs={os.cpu_count()} State=UNKNOWN\nPartitionName=p Nodes={host} Default=YES MaxTime=INFINITE State=UP\n")
+        self.env = {**os.environ, "SLURM_CONF": str(self.dir / "slurm.conf")}
+        key = self.dir / "munge" / "key"
+        key.write_bytes(os.urandom(128))
+        key.chmod(0o400)
+        for p in (self.dir, self.dir / "munge"):
+            p.chmod(0o755)
+        m = self.dir / "munge"
+        self.start("munged", "-F", "--force", f"--socket={sock}", f"--key-file={key}", f"--pid-file={m}/pid", f"--log-file={m}/log", f"--seed-file={m}/seed")
+        self.until(sock.exists)
+        self.ctld = self.start("slurmctld", "-D")
+        self.start("slurmd", "-D")
+        self.until(lambda: "idle" in self.sh("sinfo", "-h", "-o", "%T", check=False))
+
+    def start(self, *words):
+        p = subprocess.Popen([shutil.which(words[0], path=os.environ["PATH"] + ":/usr/sbin:/sbin"), *words[1:]], env=self.env, stdin=subprocess.DEVNULL,
+                             stdout=subprocess.DEVNULL, stderr=open(self.dir / f"{words[0]}.err", "wb"), start_new_session=True)
+        self.daemons.append(p)
+        return p
+
+    def sh(self, *words, check=True):
+        return subprocess.run([str(w) for w in words], env=self.env, check=check, capture_output=True, text=True, cwd="/tmp").stdout
+
+    def until(self, what, seconds=60):
+        end = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < end, "".join(p.read_text()[-1500:] for p in self.dir.glob("*.[el]*") if p.is_file())
+            time.sleep(0.1)
+
+    def close(self):
+        for p in reversed(self.daemons):
+            p.send_signal(signal.SIGTERM)
+            try:
+                p.wait(20)
+            except subprocess.TimeoutExpired:
+                p.kill()
+                p.wait()
+
+
+def timed(fn):
+    t = time.perf_counter()
+    fn()
+    return time.perf_counter() - t
+
+
+def measure_slurm(folder):
+    out = {}
+    with contextlib.closing(Slurm(folder)) as s:
+        before = scale.cpu_seconds(s.ctld.pid)
+        seconds = timed(lambda: [s.sh("sbatch", "-o", "/dev/null", "--wrap", "true") for _ in range(NOOPS)])
+        out["command_per_s"] = NOOPS / seconds
+        s.until(lambda: not s.sh("squeue", "-h").strip(), 300)
+        t = time.perf_counter()
+        for _ in range(4):  # as elements of arrays, so that the queue is full at once
+            s.sh("sbatch", "-o", "/dev/null", f"--array=1-{NOOPS // 4}", "--wrap", "true")
+        s.until(lambda: not s.sh("squeue", "-h").strip(), 300)
+        out["jobs_per_s"] = NOOPS / (time.perf_counter() - t)
+        program = folder / "submit"
+        run("gcc", "-O2", "-o", program, Path(__file__).parent / "slurm" / "submit.c", "-lslurm")
+        before = scale.cpu_seconds(s.ctld.pid)
+        seconds = float(s.sh(program, QUEUE))
+        out["library_per_s"] = QUEUE / seconds
+        out["controller_us_each"] = 1e6 * (scale.cpu_seconds(s.ctld.pid) - before) / QUEUE
+        out["list_ms"] = 1e3 * min(timed(lambda: s.sh("squeue", "-a")) for _ in range(3))
+        assert s.sh("squeue", "-h").count("\n") == QUEUE
+        out["rss_MiB"] = scale.rss_mib(s.ctld.pid)
+    return out
+
+
+def measure_meadow(running):
+    out = {}
+    with running(1, cpu=64) as c:
+        spec = c.dir / "noop.yml"
+        spec.write_text("name: x\ncomponents: {m: {command: 'true', resources: {cpu: 1}}}\n")
+        cli = lambda i: c.cli("job", "start", str(spec), "--name", f"n-{i}")
+        out["command_per_s"] = NOOPS / timed(lambda: [cli(i) for i in range(NOOPS)])
+        site = Local(c)
+        seconds, ids = scale.flood(site, [scale.json.dumps(scale.job(f"e-{i}", "true")) for i in range(NOOPS)])
+        t = time.perf_counter()
+        for jid in ids:
+            c.wait(jid, 120)
+        out["jobs_per_s"] = NOOPS / (seconds + time.perf_counter() - t)
+        pid = c.pid("master")
+        before = scale.cpu_seconds(pid)
+        seconds, _ = scale.flood(site, [scale.json.dumps(scale.job(f"q-{i}", "true", cpu=99)) for i in range(QUEUE)])
+        out["library_per_s"] = QUEUE / seconds
+        out["controller_us_each"] = 1e6 * (scale.cpu_seconds(pid) - before) / QUEUE
+        listing = lambda: c.cli("job", "list", "--state", "pending", "--limit", str(QUEUE))
+        out["list_ms"] = 1e3 * min(timed(listing) for _ in range(3))
+        out["rss_MiB"] = scale.rss_mib(pid)
+        out["rss_with_redis_MiB"] = scale.rss_mib(pid) + scale.rss_mib(c.pid("redis"))
+    return out
+
+
+class Local:
+    """The local socket of a cluster of `meadow up`, for scale.flood."""
+
+    def __init__(self, cluster):
+        self.dir = cluster.dir / "as-site"
+        self.dir.mkdir()
+        (self.dir / "r").symlink_to(cluster.dir / "run")
+
+
+def bench(running, show):
+    if not all(shutil.which(p, path=os.environ["PATH"] + ":/usr/sbin:/sbin") for p in ("slurmctld", "slurmd", "munged", "sbatch")):
+        run("apt-get", "install", "-y", "--no-install-recommends", *PACKAGES)
+    folder = Path(tempfile.mkdtemp(prefix="mwl-", dir="/tmp"))
+    try:
+        theirs, ours = measure_slurm(folder), measure_meadow(running)
+        show("slurm", **theirs)
+        show("meadow", **ours)
+        better = {k: theirs[k] / ours[k] if k in ("list_ms", "rss_MiB", "controller_us_each") else ours[k] / theirs[k] for k in theirs}
+        show("times better", **better, load=os.getloadavg()[0])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
