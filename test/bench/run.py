@@ -345,17 +345,21 @@ def bench_recovery():
     recovery.recovery(running, without_limits, show)
 
 
+def bench_queue():
+    scale.queue(show)
+
+
 def bench_killed():
     if not scale.killed(show):
         sys.exit("killed: the judge is not content")
 
 
 def bench_slurm():
-    slurm.bench(running, show)
+    slurm.bench(show)
 
 
 BENCHES = {"connections": bench_connections, "floods": bench_floods, "submissions": bench_submissions, "start": bench_start, "docker": bench_docker, "tasks": bench_tasks, "events": bench_events, "sealed": bench_sealed, "idle": bench_idle}
-ASKED = {"scale": bench_scale, "killed": bench_killed, "slurm": bench_slurm, "recovery": bench_recovery}  # minutes, and most of the machine: only by name
+ASKED = {"scale": bench_scale, "killed": bench_killed, "queue": bench_queue, "slurm": bench_slurm, "recovery": bench_recovery}  # minutes, and most of the machine: only by name
 
 if __name__ == "__main__":
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)

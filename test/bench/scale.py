@@ -9,6 +9,7 @@ import selectors
 import shutil
 import socket
 import ssl
+import subprocess
 import sys
 import tempfile
 import threading
@@ -133,9 +134,8 @@ def run(show):
         client = tls_client(site)
         fill(site, agents, TASKS, show)
         rest(site, agents, 15, show, f"{TASKS} tasks on each node")
-        for path in ("/v1/jobs", "/v1/nodes?limit=100", "/v1/cluster", "/v1/jobs/fill-0"):
-            ms = latencies(client, path, 300, 0.01)
-            show(f"meanwhile GET {path}", median_ms=pct(ms, 0.5), p99_ms=pct(ms, 0.99), max_ms=max(ms))
+        site.submit(job("never", "true", cpu=99))
+        answers(site, client, show, ("/v1/jobs", "/v1/nodes?limit=100", "/v1/cluster", "/v1/jobs/fill-0", "/v1/jobs/never/explain"))
         ms = delivered(site, client, 300)
         show("submit -> assignment delivered", n=len(ms), median_ms=pct(ms, 0.5), p99_ms=pct(ms, 0.99), max_ms=max(ms))
         come_back(site, agents, show)
@@ -209,3 +209,71 @@ def killed(show):
     finally:
         site.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def records(site, like, n):
+    """Copies the records of one job that is over, n times, straight into the store; a start of the master reads them."""
+    cli = ["redis-cli", "-s", str(site.dir / "r" / "redis.sock")]
+    keys = subprocess.run([*cli, "--scan", "--pattern", f"*:{like}*"], capture_output=True, text=True, check=True).stdout.split()
+    texts = {k: subprocess.run([*cli, "get", k], capture_output=True, text=True, check=True).stdout.strip() for k in keys}
+    name = json.loads(next(t for k, t in texts.items() if ":job:" in k))["spec"]["name"]
+    pipe = subprocess.Popen([*cli, "--pipe"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    for i in range(n):
+        # Twelve characters of base32, as real ids have.
+        new = "j" + "".join("abcdefghijklmnopqrstuvwxyz234567"[(i >> 5 * k) & 31] for k in range(12))
+        for key, text in texts.items():
+            key = key.replace(like, new)
+            text = text.replace(like, new).replace(f'"name":"{name}"', f'"name":"{name}-{i}"')
+            text = re.sub(r'"order":\d+', f'"order":{i + 1000}', text)
+            pipe.stdin.write(b"*3\r\n$3\r\nSET\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n" % (len(key), key.encode(), len(text.encode()), text.encode()))
+    pipe.stdin.close()
+    assert pipe.wait() == 0
+
+
+def queue(show):
+    """100,000 jobs that wait and 1,000,000 that are over: requests, memory, a restart."""
+    waiting, ended = int(os.environ.get("QUEUED", "100000")), int(os.environ.get("ENDED", "1000000"))
+    folder = Path(tempfile.mkdtemp(prefix="mws-", dir="/tmp"))
+    site = swarm.Site(folder / "s", extra="history: {jobs: 0, age: 0s}\n")
+    try:
+        site.start()
+        site.swarm(10)
+        first = site.submit(job("over", "true"))
+        assert site.get(f"/v1/jobs/{first}?wait=60s")["state"] == "succeeded"
+        cpu = cpu_seconds(site.master.pid)
+        seconds, ids = flood(site, [json.dumps(job(f"q-{i}", "true", cpu=99)) for i in range(waiting)])
+        show(f"{waiting} jobs queued", per_s=waiting / seconds, master_cpu_us_each=1e6 * (cpu_seconds(site.master.pid) - cpu) / waiting,
+             rss_MiB=rss_mib(site.master.pid))
+        site.kill()
+        ready = site.start(PATIENCE)
+        show("restart", ready_s=ready, master_cpu_s=cpu_seconds(site.master.pid), redis_cpu_s=cpu_seconds(site.redis_pid()),
+             rss_MiB=rss_mib(site.master.pid))
+        records(site, first, ended)
+        site.kill()
+        ready = site.start(PATIENCE)
+        site.wait_ready(10, PATIENCE)
+        show(f"restart with {ended} that are over", ready_s=ready, master_cpu_s=cpu_seconds(site.master.pid), rss_MiB=rss_mib(site.master.pid),
+             redis_rss_MiB=rss_mib(site.redis_pid()))
+        client = tls_client(site)
+        answers(site, client, show, ("/v1/jobs", "/v1/jobs?state=over", "/v1/jobs?state=running", "/v1/jobs?user=root&state=pending", "/v1/cluster",
+                                     f"/v1/jobs/{ids[0]}", f"/v1/jobs/{first}", f"/v1/jobs/{ids[0]}/explain", f"/v1/jobs/{ids[-1]}/explain"))
+        ms = [call(client, "POST", "/v1/jobs", job(f"late-{i}", "true", cpu=99))[0] for i in range(300)]
+        show("submit", median_ms=pct(ms, 0.5), p99_ms=pct(ms, 0.99))
+    finally:
+        site.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def loop_seconds(pid):
+    """CPU of the main thread, exactly."""
+    return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[0]) * 1e-9
+
+
+def answers(site, client, show, paths):
+    """Wall clock, and the master's CPU for each (with what it does beside it: next to nothing without agents)."""
+    for path in paths:
+        t, cpu = time.perf_counter(), loop_seconds(site.master.pid)
+        ms = latencies(client, path, 300, 0.005)
+        cpu, seconds = loop_seconds(site.master.pid) - cpu, time.perf_counter() - t
+        show(f"GET {re.sub(r'j[a-z2-7]{12}', 'ID', path)}", median_ms=pct(ms, 0.5), p99_ms=pct(ms, 0.99), max_ms=max(ms), cpu_ms_each=1e3 * cpu / 300,
+             master_cpu_percent=100 * cpu / seconds)

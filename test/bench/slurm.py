@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import scale
+from meadow_cluster import Cluster
 
 QUEUE = 10000
 NOOPS = 60
@@ -93,7 +94,6 @@ def timed(fn):
 def measure_slurm(folder):
     out = {}
     with contextlib.closing(Slurm(folder)) as s:
-        before = scale.cpu_seconds(s.ctld.pid)
         seconds = timed(lambda: [s.sh("sbatch", "-o", "/dev/null", "--wrap", "true") for _ in range(NOOPS)])
         out["command_per_s"] = NOOPS / seconds
         s.until(lambda: not s.sh("squeue", "-h").strip(), 300)
@@ -114,9 +114,11 @@ def measure_slurm(folder):
     return out
 
 
-def measure_meadow(running):
-    out = {}
-    with running(1, cpu=64) as c:
+def measure_meadow():
+    folder, out = Path(tempfile.mkdtemp(prefix="mwb-", dir="/tmp")), {}
+    c = Cluster(folder / "c", nodes=1, cpu=64)
+    try:
+        c.up()
         spec = c.dir / "noop.yml"
         spec.write_text("name: x\ncomponents: {m: {command: 'true', resources: {cpu: 1}}}\n")
         cli = lambda i: c.cli("job", "start", str(spec), "--name", f"n-{i}")
@@ -136,7 +138,11 @@ def measure_meadow(running):
         out["list_ms"] = 1e3 * min(timed(listing) for _ in range(3))
         out["rss_MiB"] = scale.rss_mib(pid)
         out["rss_with_redis_MiB"] = scale.rss_mib(pid) + scale.rss_mib(c.pid("redis"))
-    return out
+        return out
+    finally:
+        c.kill("master")  # `down` would stop 10,000 jobs first
+        c.down()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class Local:
@@ -148,13 +154,14 @@ class Local:
         (self.dir / "r").symlink_to(cluster.dir / "run")
 
 
-def bench(running, show):
+def bench(show):
     if not all(shutil.which(p, path=os.environ["PATH"] + ":/usr/sbin:/sbin") for p in ("slurmctld", "slurmd", "munged", "sbatch")):
         run("apt-get", "install", "-y", "--no-install-recommends", *PACKAGES)
     folder = Path(tempfile.mkdtemp(prefix="mwl-", dir="/tmp"))
     try:
-        theirs, ours = measure_slurm(folder), measure_meadow(running)
+        theirs = measure_slurm(folder)
         show("slurm", **theirs)
+        ours = measure_meadow()
         show("meadow", **ours)
         better = {k: theirs[k] / ours[k] if k in ("list_ms", "rss_MiB", "controller_us_each") else ours[k] / theirs[k] for k in theirs}
         show("times better", **better, load=os.getloadavg()[0])
