@@ -15,13 +15,11 @@ static void family(struct strbuf *b, const char *name, const char *type, const c
 
 static void nodes(struct strbuf *b, struct cluster *c)
 {
-    int counts[NODE_STATE_MAX] = {0};
-    for (const struct node *n = cluster_nodes(c); n; n = n->hh.next)
-        counts[n->state]++;
     family(b, "meadow_nodes", "gauge", "Nodes by state.");
     for (int s = 0; s < NODE_STATE_MAX; s++)
         strbuf_printf(b, "meadow_nodes{state=\"%s\"} %d\n",
-                      node_state_to_string((enum node_state)s), counts[s]);
+                      node_state_to_string((enum node_state)s),
+                      (int)cluster_node_count_in(c, (enum node_state)s));
     family(b, "meadow_node_report_age_seconds", "gauge",
            "Time since the node was last heard from.");
     for (const struct node *n = cluster_nodes(c); n; n = n->hh.next)

@@ -98,11 +98,9 @@ static void warn_identity(const struct node *n, json_t *warnings)
 
 static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
 {
-    int counts[NODE_STATE_MAX] = {0};
     struct resources total = {0}, used = {0};
     json_t *nodes = json_object();
     for (const struct node *n = cluster_nodes(c); n; n = n->hh.next) {
-        counts[n->state]++;
         if (n->state == NODE_READY || n->state == NODE_NOT_READY)
             add(&total, &n->total);
         add(&used, &n->reserved);
@@ -119,7 +117,8 @@ static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
     }
     json_put_i64(nodes, "total", cluster_node_count(c));
     for (int s = 0; s < NODE_STATE_MAX; s++)
-        json_put_i64(nodes, node_state_to_string((enum node_state)s), counts[s]);
+        json_put_i64(nodes, node_state_to_string((enum node_state)s),
+                     cluster_node_count_in(c, (enum node_state)s));
     json_put(j, "nodes", nodes);
     struct resources free_now = {total.cpu_milli - used.cpu_milli, total.memory - used.memory,
                                  total.gpu - used.gpu};
@@ -194,10 +193,7 @@ struct nodes_wait {
 static bool nodes_ready(struct call *call, void *ctx, bool last)
 {
     const struct nodes_wait *w = ctx;
-    long ready = 0;
-    for (const struct node *n = cluster_nodes(call->api->cluster); n; n = n->hh.next)
-        ready += n->state == NODE_READY;
-    if (!last && ready < w->nodes)
+    if (!last && (long)cluster_node_count_in(call->api->cluster, NODE_READY) < w->nodes)
         return false;
     api_reply(call, 200, cluster_json(call));
     return true;

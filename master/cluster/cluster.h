@@ -85,6 +85,7 @@ struct node *cluster_node_by_name(struct cluster *c, const char *name);
 struct node *cluster_node_by_key(struct cluster *c, const char *fingerprint);
 struct node *cluster_nodes(struct cluster *c); // uthash head (hh), iteration order = join order
 unsigned cluster_node_count(const struct cluster *c);
+unsigned cluster_node_count_in(const struct cluster *c, enum node_state state);
 // Joins by key: the same key gets the same node again (a name that `node replace` has freed goes to
 // the new key, with everything else of the node). -EEXIST when another key has the name: e tells
 // who has it, since when, and what settles it; -EBUSY when the node is being removed.

@@ -27,6 +27,7 @@ struct cluster {
     int64_t lost_commits; // that the store is known to have forgotten before this start
 
     struct node *nodes, *nodes_by_name, *nodes_by_key;
+    unsigned node_counts[NODE_STATE_MAX];
     struct user *users; // by name
     struct team *teams; // with a record, by name
     struct node *gone_shells;
@@ -139,6 +140,8 @@ char *node_to_record(const struct node *n);
 int node_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 struct node *node_new(struct cluster *c, const char *id, const char *name);
 void node_destroy(struct node *n);
+// It is in this state from now on; node_set_state also tells.
+void node_count_move(struct cluster *c, struct node *n, enum node_state s);
 // Its key is this one from now on; "" = none.
 void node_set_key(struct cluster *c, struct node *n, const char *fingerprint);
 

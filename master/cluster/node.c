@@ -20,11 +20,24 @@ struct node *node_new(struct cluster *c, const char *id, const char *name)
     (void)snprintf(n->name, sizeof(n->name), "%s", name);
     n->labels = json_object();
     n->state = NODE_PENDING;
+    c->node_counts[n->state]++;
     n->wants_inventory = true;
     scheduler_nodes_moved(c);
     HASH_ADD_STR(c->nodes, id, n);
     HASH_ADD(hh_name, c->nodes_by_name, name, strlen(n->name), n);
     return n;
+}
+
+void node_count_move(struct cluster *c, struct node *n, enum node_state s)
+{
+    c->node_counts[n->state]--;
+    n->state = s;
+    c->node_counts[s]++;
+}
+
+unsigned cluster_node_count_in(const struct cluster *c, enum node_state state)
+{
+    return c->node_counts[state];
 }
 
 void node_destroy(struct node *n)
@@ -82,7 +95,7 @@ void node_set_state(struct cluster *c, struct node *n, enum node_state s, const 
     bool same = n->state == s;
     if (same && strcmp(n->reason, reason) == 0)
         return;
-    n->state = s;
+    node_count_move(c, n, s);
     (void)snprintf(n->reason, sizeof(n->reason), "%s", reason);
     node_dirty(c, n);
     char type[32];

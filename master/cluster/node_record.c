@@ -58,10 +58,11 @@ int node_from_record(struct cluster *c, const json_t *j, struct err *e)
     n->info_told = false;
     n->echo_due = true;
     node_identity_from_record(n, j);
-    n->state = n->identity.removing              ? NODE_LEFT
-               : !n->approved                    ? NODE_PENDING
-               : json_opt_bool(j, "lost", false) ? NODE_LOST
-                                                 : NODE_NOT_READY;
+    node_count_move(c, n,
+                    n->identity.removing              ? NODE_LEFT
+                    : !n->approved                    ? NODE_PENDING
+                    : json_opt_bool(j, "lost", false) ? NODE_LOST
+                                                      : NODE_NOT_READY);
     (void)snprintf(n->reason, sizeof(n->reason), "not heard from since the master started");
     return r;
 }

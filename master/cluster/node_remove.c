@@ -139,6 +139,7 @@ static void finish(struct cluster *c, struct node *n, const char *how)
     HASH_DEL(c->nodes, n);
     HASH_DELETE(hh_name, c->nodes_by_name, n);
     node_set_key(c, n, "");
+    c->node_counts[n->state]--;
     n->gone = true;
     n->gone_next = c->gone_shells;
     c->gone_shells = n;

@@ -188,9 +188,9 @@ def killed(show):
     site = swarm.Site(folder / "s")
     try:
         site.start()
-        agents = site.swarm(NODES, "--least", 20000, "--most", 90000, seconds=PATIENCE)
+        agents = site.swarm(NODES, "--least", 60000, "--most", 180000, seconds=PATIENCE)
         seconds, jobs = flood(site, [json.dumps(job(f"k-{i}", "work")) for i in range(jobs_wanted)])
-        assert agents.wait(lambda s: s["running"] >= jobs_wanted * 9 // 10, PATIENCE) is not None, agents.stats
+        assert agents.wait(lambda s: s["starts"] >= jobs_wanted * 9 // 10, PATIENCE) is not None, agents.stats
         there = agents.next()
         site.kill()
         agents.wait(lambda s: s["ends"] >= there["ends"] + jobs_wanted // 20, 120)

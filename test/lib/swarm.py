@@ -36,7 +36,7 @@ class Site:
             f"name: swarm\ndata_dir: {self.dir}/m\nrun_dir: {self.dir}/r\nshared_data: {self.dir}/data\n"
             f"listen: {{address: 127.0.0.1, port: {self.port}}}\nnames: [127.0.0.1]\nsync_interval: {sync}\n"
             f"redis_pid_file: {self.dir}/redis.pid\nredis_log: {self.dir}/redis.log\nmax_connections: 20000\n"
-            "limits: {connections: 2000, address_connections: 0, handshakes: 20000, address_handshakes: 0, address_rate: 0, identity_rate: 0}\n"
+            "limits: {connections: 2000, address_connections: 0, address_handshakes: 0, address_rate: 0, identity_rate: 0}\n"
             + extra)
 
     def start(self, seconds=60):

@@ -20,6 +20,7 @@
 #define RETRY_LEAST_MS 250 // as node-agent/link.c
 #define RETRY_MOST_MS 5000
 #define REPORT_IDLE_MS 1000 // then its connection is closed
+#define SHAKING_MAX 64
 #define PORTS_FIRST 20000
 #define PORTS_COUNT 1000
 
@@ -91,12 +92,44 @@ static struct message *message_of(struct agent *a, const struct conn *c)
     return a->sync.conn == c ? &a->sync : &a->report;
 }
 
+// A real agent answers each step of a handshake at once. This process can't do so for thousands at
+// once: it begins a few, and the next ones when these are done.
+static bool may_shake(struct agent *a)
+{
+    struct swarm *s = a->swarm;
+    if (s->shaking < SHAKING_MAX)
+        return true;
+    if (!a->waits_shake)
+        DL_APPEND2(s->shake_wait, a, shake_prev, shake_next);
+    a->waits_shake = true;
+    return false;
+}
+
+static void shake_over(struct swarm *s)
+{
+    struct agent *next = s->shake_wait;
+    s->shaking--;
+    if (!next)
+        return;
+    DL_DELETE2(s->shake_wait, next, shake_prev, shake_next);
+    next->waits_shake = false;
+    agent_arm(next);
+}
+
+static void on_shaken(struct conn *c)
+{
+    shake_over(((struct agent *)conn_userdata(c))->swarm);
+}
+
 static void lose(struct agent *a, struct message *m)
 {
     bool report = m == &a->report;
     if (!m->conn)
         return;
+    bool shaken = conn_is_shaken(m->conn);
     conn_close(TAKE_PTR(m->conn));
+    if (!shaken)
+        shake_over(a->swarm);
     if (m->outstanding) { // said again with the next message
         a->want_inventory |= m->inventory;
         a->want_node |= m->node;
@@ -149,6 +182,7 @@ static int open_conn(struct agent *a, struct message *m)
                              .host = s->o.host,
                              .cert = a->cert,
                              .key = a->key,
+                             .shaken = on_shaken,
                              .answered = on_answered,
                              .failed = on_failed,
                              .userdata = a};
@@ -156,6 +190,7 @@ static int open_conn(struct agent *a, struct message *m)
         return 0;
     int r = conn_open(&o, &m->conn, &e);
     s->stats.connects += r == 0;
+    s->shaking += r == 0;
     s->n_reports += r == 0 && m == &a->report;
     return r;
 }
@@ -164,8 +199,10 @@ static int open_conn(struct agent *a, struct message *m)
 static bool may_report(struct agent *a)
 {
     struct swarm *s = a->swarm;
-    if (a->report.conn || s->n_reports < s->o.reports)
+    if (a->report.conn)
         return true;
+    if (s->n_reports < s->o.reports)
+        return may_shake(a);
     if (!a->waits_report)
         DL_APPEND2(s->report_wait, a, wait_prev, wait_next);
     a->waits_report = true;
@@ -199,6 +236,8 @@ static int send_message(struct agent *a, struct message *m)
 void agent_flush(struct agent *a)
 {
     if (a->retry_ms)
+        return;
+    if (!a->sync.conn && !may_shake(a))
         return;
     if (!a->sync.outstanding) {
         if (send_message(a, &a->sync) < 0)

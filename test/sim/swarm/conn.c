@@ -28,9 +28,9 @@ void *conn_userdata(const struct conn *c)
     return c->o.userdata;
 }
 
-bool conn_idle(const struct conn *c)
+bool conn_is_shaken(const struct conn *c)
 {
-    return !c->busy;
+    return c->shaken;
 }
 
 static void fail(struct conn *c, const char *what)
@@ -137,7 +137,10 @@ static void shake(struct conn *c)
     int n = SSL_do_handshake(c->ssl);
     if (n == 1) {
         c->shaken = true;
-        send_out(c);
+        if (c->o.shaken)
+            c->o.shaken(c);
+        if (!c->closed)
+            send_out(c);
         return;
     }
     int why = SSL_get_error(c->ssl, n);

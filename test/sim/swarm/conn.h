@@ -20,6 +20,7 @@ struct conn_options {
     const char *host; // must be in the server's certificate; NULL = whoever answers
     X509 *cert;       // of the client, NULL = none; borrowed while the connection lives
     EVP_PKEY *key;
+    void (*shaken)(struct conn *c); // the handshake is done; NULL = nobody cares
     // The answer of the request under way; `body` is borrowed.
     void (*answered)(struct conn *c, int status, const char *body, size_t len);
     // The connection is of no use any more: the owner closes it.
@@ -32,5 +33,5 @@ void *conn_userdata(const struct conn *c);
 // Sent as soon as the handshake is done. One at a time. -ENOMEM.
 int conn_request(struct conn *c, const char *method, const char *path, const char *body,
                  size_t len) WARN_UNUSED;
-bool conn_idle(const struct conn *c); // no request under way
-void conn_close(struct conn *c);      // no callback any more; freed from the loop; NULL allowed
+bool conn_is_shaken(const struct conn *c);
+void conn_close(struct conn *c); // no callback any more; freed from the loop; NULL allowed

@@ -121,8 +121,13 @@ static void ca_fetched(struct conn *c, int status, const char *body, size_t len)
     conn_close(TAKE_PTR(joining.first));
     for (size_t i = 0; i < LANES && joining.next < s->o.nodes; i++) {
         struct lane *l = &joining.lanes[i];
-        struct conn_options o = {s->loop, s->tls, &s->master,  s->o.host, NULL,
-                                 NULL,    joined, lane_failed, l};
+        struct conn_options o = {.loop = s->loop,
+                                 .tls = s->tls,
+                                 .master = &s->master,
+                                 .host = s->o.host,
+                                 .answered = joined,
+                                 .failed = lane_failed,
+                                 .userdata = l};
         l->swarm = s;
         if (conn_open(&o, &l->conn, &e) < 0)
             die("join", e.text);
@@ -132,8 +137,12 @@ static void ca_fetched(struct conn *c, int status, const char *body, size_t len)
 
 int join_all(struct swarm *s, struct err *e)
 {
-    struct conn_options o = {s->loop, s->tls,     &s->master,  NULL, NULL,
-                             NULL,    ca_fetched, lane_failed, s};
+    struct conn_options o = {.loop = s->loop,
+                             .tls = s->tls,
+                             .master = &s->master,
+                             .answered = ca_fetched,
+                             .failed = lane_failed,
+                             .userdata = s};
     if (strncmp(s->o.token, "mjoin_", FINGERPRINT_AT) != 0 ||
         strlen(s->o.token) < FINGERPRINT_AT + FINGERPRINT_CHARS + 2)
         return err_set(e, -EINVAL, "the join token has not the form mjoin_<fingerprint>_<secret>");

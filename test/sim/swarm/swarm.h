@@ -36,6 +36,8 @@ struct swarm {
     struct agent *agents;
     int64_t n_reports;         // connections for reports that are open
     struct agent *report_wait; // agents that wait for one
+    int shaking;               // handshakes under way
+    struct agent *shake_wait;  // agents that wait until there are fewer
     FILE *history;
     uint64_t random;
     struct swarm_stats stats;
@@ -79,8 +81,9 @@ struct agent {
     int64_t retry_ms; // CLOCK_BOOTTIME: connect again; 0 = connected
     int64_t due_ms;   // what the timer is armed for
     bool online, want_inventory, want_node, answered;
-    bool waits_report;
-    struct agent *wait_prev, *wait_next;
+    bool waits_report, waits_shake;
+    struct agent *wait_prev, *wait_next;   // of report_wait
+    struct agent *shake_prev, *shake_next; // of shake_wait
     int64_t seq, seen_epoch, seen_commit, interval_ms;
     struct sync_position applied;
     int64_t change, carried, acked; // numbers of status changes: the last, sent, durable
