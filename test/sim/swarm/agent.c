@@ -281,7 +281,7 @@ static void on_answered(struct conn *c, int status, const char *body, size_t len
 {
     struct agent *a = conn_userdata(c);
     struct message *m = message_of(a, c);
-    struct sync_answer answer;
+    struct sync_answer answer = {0};
     struct err e;
     cleanup_json json_t *j = NULL;
     m->outstanding = false;

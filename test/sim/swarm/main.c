@@ -58,8 +58,8 @@ static void print_stats(const struct swarm *s)
         (unsigned long long)t->ends, (unsigned long long)t->syncs, (unsigned long long)t->reports,
         (unsigned long long)t->answers, (unsigned long long)t->connects,
         (unsigned long long)t->failures, (unsigned long long)t->refused, (long long)s->n_reports,
-        (long long)((use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 +
-                    (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000));
+        ((long long)use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000 +
+            (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1000);
     (void)fflush(stdout);
 }
 
