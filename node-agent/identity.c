@@ -76,7 +76,7 @@ static int new_key(const char *state_dir, struct identity *id, struct err *e)
     int r = access(path, F_OK) == 0 ? state_file_damaged(path, "its key is lost", e) : 0;
     if (r == 0)
         r = pki_key_new(&id->key_pem, e);
-    if (r < 0)
+    if (r < 0 || !id->key_pem)
         return r;
     path_of(state_dir, "key.pem", path);
     return atomic_file_write(path, id->key_pem, strlen(id->key_pem), 0600, e);

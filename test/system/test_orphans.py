@@ -59,10 +59,7 @@ class Site:
 
     def close(self):
         self.agent.stop()
-        for lock in (self.agent.dir / "state" / "attempts").glob("*/out/init.lock"):
-            text = lock.read_text().strip("\0\n")
-            if text and os.path.exists(f"/proc/{text}"):
-                os.kill(int(text), signal.SIGKILL)
+        self.agent.end_inits()
         self.master.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

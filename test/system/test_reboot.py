@@ -8,7 +8,7 @@ import uuid
 
 import pytest
 from container_engine import IMAGE
-from meadow_cluster import job, wait_fd
+from meadow_cluster import job
 from node_site import Agent, Master
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace needs root")
@@ -27,20 +27,6 @@ class Machine(Agent):
     def on(self):
         self.boot.write_text(f"{uuid.uuid4()}\n")
         return self.start()
-
-    def locks(self):
-        return (self.dir / "state" / "attempts").glob("*/out/init.lock")
-
-    def end_inits(self, sig):
-        for lock in self.locks():
-            text = lock.read_text().strip("\0\n")
-            try:
-                fd = os.pidfd_open(int(text))
-            except (ValueError, ProcessLookupError):
-                continue
-            os.kill(int(text), sig)
-            wait_fd(fd, 30)
-            os.close(fd)
 
 
 @pytest.fixture
@@ -64,7 +50,7 @@ def site(tmp_path_factory):
     for daemon in made:
         daemon.stop()
     if made:
-        made[0].end_inits(signal.SIGKILL)
+        made[0].end_inits()
     shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -106,7 +92,7 @@ def test_machine_is_rebooted_again_before_it_was_heard(site):
     master, machine = site()
     jid = submit(master, "twice", restart={"policy": "never"})
     machine.stop(signal.SIGKILL)
-    machine.end_inits(signal.SIGKILL)
+    machine.end_inits()
     port, machine.config["master"]["url"] = machine.config["master"]["url"], "https://127.0.0.1:1"
     machine.on()
     machine.wait_log("attempts were claimed by earlier instances")
@@ -124,7 +110,7 @@ def test_supervisor_killed_while_the_agent_is_away_is_no_reboot(site):
     master, machine = site()
     jid = submit(master, "unknown")
     machine.stop(signal.SIGKILL)
-    machine.end_inits(signal.SIGKILL)
+    machine.end_inits()
     machine.start()
     done = wait(master, jid)
     assert done["state"] == "failed" and done["tasks"][0]["state"] == "unknown", done

@@ -27,10 +27,7 @@ def site():
     master.wait_ready(1)
     yield master, agent
     agent.stop()
-    for lock in (agent.dir / "state" / "attempts").glob("*/out/init.lock"):
-        text = lock.read_text().strip("\0\n")
-        if text and os.path.exists(f"/proc/{text}"):
-            os.kill(int(text), signal.SIGKILL)
+    agent.end_inits()
     master.stop()
     shutil.rmtree(folder, ignore_errors=True)
 
