@@ -181,9 +181,11 @@ void inner_stream_end(struct http_request *req)
 static char *decode(const char *text, size_t len)
 {
     char *out = strndup(text, len);
-    for (char *c = out; c && (c = strchr(c, '+'));)
+    if (!out)
+        return NULL;
+    for (char *c = strchr(out, '+'); c; c = strchr(c, '+'))
         *c = ' ';
-    if (out && text_percent_decode(out, strlen(out), out) < 0) {
+    if (text_percent_decode(out, strlen(out), out) < 0) {
         free(out);
         out = NULL;
     }

@@ -8,6 +8,7 @@
 #include "common/json.h"
 #include "common/pki.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,7 @@ static int new_key(const char *state_dir, struct identity *id, struct err *e)
         r = pki_key_new(&id->key_pem, e);
     if (r < 0 || !id->key_pem)
         return r;
+    assert(id->key_pem);
     path_of(state_dir, "key.pem", path);
     return atomic_file_write(path, id->key_pem, strlen(id->key_pem), 0600, e);
 }

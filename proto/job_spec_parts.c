@@ -88,7 +88,7 @@ static void read_gpu_model(struct job_reader *r, const struct job_field *f, cons
     const char *text = job_reader_text(r, value, room);
     const char *problem = text ? constraint_problem(text) : f->expected;
 
-    if (!problem && *text)
+    if (text && !problem && *text)
         c->gpu_model = job_reader_dup(r, text);
     else
         job_reader_expected(r, value, problem ? problem : f->expected);

@@ -47,7 +47,7 @@ void history_start(struct cluster *c)
             history_add(c, j);
 #define next history_next // DL_SORT knows no other names
 #define prev history_prev
-    DL_SORT(c->history, by_end);
+    DL_SORT(c->history, by_end); // cppcheck-suppress nullPointer
 #undef next
 #undef prev
     c->history_logs = c->history;

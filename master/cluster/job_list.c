@@ -244,7 +244,7 @@ static int by_order(const struct job *a, const struct job *b)
 // Records come in no order: everything is listed when all are there.
 void job_lists_start(struct cluster *c)
 {
-    DL_SORT(c->oldest, by_order);
+    DL_SORT(c->oldest, by_order); // cppcheck-suppress nullPointer
     c->newest = c->oldest ? c->oldest->prev : NULL;
     c->jobs_listed = true;
     for (struct job *j = c->oldest; j; j = j->next)
