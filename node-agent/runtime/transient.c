@@ -253,19 +253,22 @@ static int append_limits(sd_bus_message *m, const struct transient_unit *u)
 }
 
 // KillMode and what goes with it: when meadow-init ends, nothing of the attempt outlives it. A kill
-// for memory ends one process and is told by meadow-init, not the whole unit.
+// for memory ends one process and is told by meadow-init, not the whole unit. Ordered before the
+// agent, so that a machine that shuts down stops the agent first: it must not take the end that the
+// tasks then come to for somebody's doing.
 static int append_properties(sd_bus_message *m, const struct transient_unit *u)
 {
     char variable[80];
     (void)snprintf(variable, sizeof(variable), "MEADOW_ATTEMPT_ID=%.40s", u->id);
     int r = sd_bus_message_open_container(m, 'a', "(sv)");
     r = r < 0 ? r
-              : sd_bus_message_append(m, "(sv)(sv)(sv)(sv)(sv)(sv)(sv)(sv)(sv)(sv)", "Description",
-                                      "s", u->description, "Type", "s", "exec", "KillMode", "s",
-                                      "control-group", "SendSIGKILL", "b", true, "TimeoutStopUSec",
-                                      "t", STOP_US, "OOMPolicy", "s", "continue", "Delegate", "b",
-                                      true, "NoNewPrivileges", "b", true, "CollectMode", "s",
-                                      "inactive-or-failed", "Environment", "as", 1, variable);
+              : sd_bus_message_append(m, "(sv)(sv)(sv)(sv)(sv)(sv)(sv)(sv)(sv)(sv)(sv)",
+                                      "Description", "s", u->description, "Type", "s", "exec",
+                                      "KillMode", "s", "control-group", "SendSIGKILL", "b", true,
+                                      "TimeoutStopUSec", "t", STOP_US, "OOMPolicy", "s", "continue",
+                                      "Delegate", "b", true, "NoNewPrivileges", "b", true,
+                                      "CollectMode", "s", "inactive-or-failed", "Environment", "as",
+                                      1, variable, "Before", "as", 1, "meadow-agent.service");
     r = r < 0 ? r : append_limits(m, u);
     r = r < 0 ? r : append_exec(m, u->argv);
     return r < 0 ? r : sd_bus_message_close_container(m);

@@ -61,6 +61,7 @@ def test_tasks_are_services_of_their_user(installed):
     unit = f"meadow-attempt-{task['attempt_id']}.service"
     assert guest.prop(unit, "ActiveState") == "active"
     assert guest.prop(unit, "KillMode") == "control-group" and guest.prop(unit, "OOMPolicy") == "continue"
+    assert "meadow-agent.service" in guest.prop(unit, "Before").split()  # at a shutdown the agent stops first
     assert guest.prop(unit, "MemoryMax") == str(64 << 20) and guest.prop(unit, "CPUQuotaPerSecUSec") == "1s"
     # What a unit's properties show to everybody is not the task's environment.
     assert "own-value" not in guest.run("systemctl", "show", unit)
