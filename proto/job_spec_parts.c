@@ -86,12 +86,14 @@ static void read_gpu_model(struct job_reader *r, const struct job_field *f, cons
     char room[JOB_READER_TEXT_BYTES];
     struct job_component *c = object;
     const char *text = job_reader_text(r, value, room);
-    const char *problem = text ? constraint_problem(text) : f->expected;
+    const char *problem = text ? constraint_problem(text) : NULL;
 
-    if (text && !problem && *text)
-        c->gpu_model = job_reader_dup(r, text);
+    if (!text || !*text)
+        job_reader_expected(r, value, f->expected);
+    else if (problem)
+        job_reader_problem(r, value, "%s", problem);
     else
-        job_reader_expected(r, value, problem ? problem : f->expected);
+        c->gpu_model = job_reader_dup(r, text);
 }
 
 static void read_gpu_memory(struct job_reader *r, const struct job_field *f, const json_t *value,
