@@ -13,7 +13,7 @@ set -euo pipefail
 build=(gcc make pkg-config libc6-dev libuv1-dev libhiredis-dev libmicrohttpd-dev libjansson-dev
     libssl-dev libsystemd-dev libcurl4-openssl-dev libyaml-dev uthash-dev)
 run=(redis-server util-linux python3 openssl ca-certificates curl procps)
-tests=(check git python3-pytest python3-yaml docker.io busybox-static valgrind clang clang-tidy
+tests=(check git python3-pytest python3-pytest-xdist python3-yaml docker.io busybox-static valgrind clang clang-tidy
     clang-format cppcheck shellcheck codespell iproute2 iptables jq systemd systemd-container
     dbus python3-jwcrypto libfaketime spin)
 # Node from elsewhere brings its own npm, which Debian's packages refuse to stand beside.

@@ -100,7 +100,8 @@ export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:halt_on_error=1
 export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 export PYTHONDONTWRITEBYTECODE=1
 
-pytest=(/usr/bin/python3 -m pytest -q -rs -p no:cacheprovider test/system)
+# Two files of system tests side by side: they wait more than they compute.
+pytest=(/usr/bin/python3 -m pytest -q -rs -p no:cacheprovider -n 2 --dist loadfile test/system)
 
 step deps 1800 deploy/deps.sh --test || {
     echo "$passed passed, $failed failed"
@@ -111,13 +112,13 @@ if [ "$fast" = yes ]; then
     step lint 120 test/lint/run.sh --scripts
     step build 600 "${build[@]}" all unit-bins &&
         step unit 300 make -s unit &&
-        step system 240 env MEADOW_BIN="$PWD/build/bin" "${pytest[@]}" -m fast
+        step system 240 env MEADOW_TEST_PATIENCE=2 MEADOW_BIN="$PWD/build/bin" "${pytest[@]}" -m fast
 else
     step lint 1500 test/lint/run.sh
     step model 300 test/model/run.sh
     if step build 900 "${build[@]}" all unit-bins sim-bins bench-bins; then
         step unit 900 make -s unit
-        step system 2400 env MEADOW_BIN="$PWD/build/bin" "${pytest[@]}"
+        step system 2400 env MEADOW_TEST_PATIENCE=2 MEADOW_BIN="$PWD/build/bin" "${pytest[@]}"
         [ "$(id -u)" -ne 0 ] || step chaos 720 env MEADOW_BIN="$PWD/build/bin" MEADOW_TEST_PATIENCE=3 test/chaos/chaos.py --seed 1 --minutes 5
     fi
     step build-fuzz 900 make -s -j "$jobs" fuzz-bins && step fuzz 600 make -s fuzz SECONDS=6

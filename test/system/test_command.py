@@ -134,9 +134,11 @@ def test_two_clusters_side_by_side(make_cluster):
 def test_down_stops_tasks_and_purge_deletes(binaries, tmp_path):
     folder = Path(tempfile.mkdtemp(prefix="mw-", dir="/tmp"))
     c = Cluster(folder / "c", nodes=1).up()
+    told = c.dir / "data" / "pid"
+    os.mkfifo(told)
     j = c.submit(job("echo $$ > $MEADOW_DATA/pid; exec sleep 600", name="long"))
+    pid = int(told.read_text())
     c.wait_task(j, "running")
-    pid = int((c.dir / "data" / "pid").read_text())
     pids = [c.pid(n) for n in ("master", "redis", "agent-1")]
     assert c.cli("--dir", str(c.dir), "--purge", verb="down").returncode == 0
     assert not c.dir.exists()
