@@ -50,7 +50,8 @@ struct tls_conn {
     uint64_t since_ms; // uv_now when it became that
     struct tls_address *address;
     struct http_guard guard;
-    bool ready; // handshake done
+    bool spared; // its handshake was given its time once more
+    bool ready;  // handshake done
     bool agent;
     bool client_eof; // close_notify came
     bool inner_deaf; // the HTTP server takes nothing more in; its answer still comes out

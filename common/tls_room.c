@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <utlist.h>
 
 static uint64_t now(const struct tls_front *f)
@@ -115,9 +116,24 @@ static struct tls_conn *oldest(const struct tls_front *f, enum tls_kind kind,
     return NULL;
 }
 
+// What a client sent and nobody has read yet is our delay and not its: the handshake gets its time
+// once more. Else a server that can't keep up with all who come back at once would finish none.
+static bool spared(struct tls_conn *c)
+{
+    int unread = 0;
+    if (c->spared || ioctl(c->fd, FIONREAD, &unread) < 0 || unread == 0)
+        return false;
+    c->spared = true;
+    tls_room_move(c, TLS_HANDSHAKE);
+    return true;
+}
+
 static bool evict_handshake(struct tls_front *f, const struct tls_address *a)
 {
-    struct tls_conn *c = oldest(f, TLS_HANDSHAKE, a, LIMIT_HANDSHAKE_GRACE_MS);
+    struct tls_conn *c;
+    do
+        c = oldest(f, TLS_HANDSHAKE, a, LIMIT_HANDSHAKE_GRACE_MS);
+    while (c && spared(c));
     if (!c)
         return false;
     f->stats.handshakes_evicted++;

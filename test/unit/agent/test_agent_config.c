@@ -142,15 +142,18 @@ static char x_name[] = "x";
 START_TEST(identity_is_kept)
     {
         struct identity *id = NULL;
-        struct identity joined = {.cert_pem = x_name,
-                                  .ca_pem = x_name,
+        struct err e;
+        cleanup_free char *ca_key = NULL, *ca = NULL; // stands for the node's certificate, too
+        ck_assert_int_eq(pki_key_new(&ca_key, &e), 0);
+        ck_assert_int_eq(pki_ca_new(ca_key, "c", PKI_DAY_S, &ca, &e), 0);
+        struct identity joined = {.cert_pem = ca,
+                                  .ca_pem = ca,
                                   .cluster_id = x_name,
                                   .cluster_name = x_name,
                                   .node_id = x_name,
                                   .name = x_name};
         struct stat st;
         char path[96];
-        struct err e;
 
         ck_assert_msg(identity_load(top, &id, &e) == 0, "%s", e.text);
         ck_assert(!identity_joined(id));

@@ -135,6 +135,32 @@ START_TEST(half_handshakes_make_room)
     }
 END_TEST
 
+// What was sent and not read yet is the server's delay: once, such a handshake does not make room.
+START_TEST(handshakes_that_go_on_are_spared_once)
+    {
+        struct site *x = &site;
+        static struct raw half[5];
+
+        site_start(x, limited(10, 0));
+        for (size_t i = 0; i < 4; i++) {
+            raw_open(x, &half[i], true);
+            raw_send(&half[i], "\x16\x03\x01\x02");
+        }
+        run_for(x, 1100);
+        raw_open(x, &half[4], true); // the listener hears of it before the others' bytes
+        for (size_t i = 0; i < 4; i++)
+            raw_send(&half[i], "\x16");
+        run_for(x, 50);
+        ck_assert_uint_eq(stats().handshakes_evicted, 0);
+        ck_assert_uint_eq(stats().handshakes, 4);
+        run_for(x, 1100);
+        ck_assert_uint_ge(stats().handshakes_evicted, 1);
+        for (size_t i = 0; i < 5; i++)
+            raw_end(x, &half[i]);
+        site_stop(x);
+    }
+END_TEST
+
 START_TEST(handshakes_of_one_address_are_bounded)
     {
         struct site *x = &site;
@@ -194,5 +220,5 @@ START_TEST(without_descriptors_an_agent_waits_for_one)
 END_TEST
 
 RUN_SUITE("tls_room", 60, people_at_their_limit_leave_agents_alone, one_address_has_its_share,
-          half_handshakes_make_room, handshakes_of_one_address_are_bounded,
-          without_descriptors_an_agent_waits_for_one)
+          half_handshakes_make_room, handshakes_that_go_on_are_spared_once,
+          handshakes_of_one_address_are_bounded, without_descriptors_an_agent_waits_for_one)
