@@ -48,7 +48,6 @@ struct cluster {
     int64_t history_gone;      // deleted since the last word about it
     int64_t history_logs_gone; // likewise, of whose only the logs went
     bool history_busy;         // a deletion is on its way to the store
-    int64_t history_zero_ms;   // wall clock at boot, as it was when the master started
     unsigned job_counts[JOB_STATE_MAX];
     int64_t last_order;
     struct loaded_task *loaded, *loaded_elements;
@@ -151,6 +150,11 @@ void node_identity_from_record(struct node *n, const json_t *j);
 // A new instance speaks: -ESTALE when it doesn't come after the one that had the identity last.
 int node_identity_instance(struct cluster *c, struct node *n, const struct sync_request *msg,
                            struct err *e) WARN_UNUSED;
+
+// node_message.c
+// Whether the clocks of more than half of the ready nodes that told theirs are step_ms ahead of
+// this master's, to CLOCK_STEP_MS; 0: agree with it. Without such nodes they don't.
+bool clock_agreed(const struct cluster *c, int64_t step_ms);
 
 // node_timer.c
 void node_timer_arm(struct cluster *c); // for what is due first

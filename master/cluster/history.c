@@ -41,7 +41,6 @@ static int by_end(const struct job *a, const struct job *b)
 
 void history_start(struct cluster *c)
 {
-    c->history_zero_ms = clock_real_ms() - clock_boot_ms();
     for (struct job *j = c->oldest; j; j = j->next)
         if (j->state >= JOB_SUCCEEDED && !j->in_history)
             history_add(c, j);
@@ -53,12 +52,22 @@ void history_start(struct cluster *c)
     c->history_logs = c->history;
 }
 
-// A wall clock that is set while the master runs makes nothing older.
-static bool due(const struct cluster *c, const struct job *j)
+static bool too_many(const struct cluster *c)
 {
-    int64_t now = c->history_zero_ms + clock_boot_ms();
-    int64_t age = c->options.history.age_ms, most = c->options.history.jobs;
-    return j && ((most > 0 && c->n_history > most) || (age > 0 && now - j->ended_ms > age));
+    return c->options.history.jobs > 0 && c->n_history > c->options.history.jobs;
+}
+
+static bool too_old(const struct cluster *c, const struct job *j)
+{
+    int64_t age = c->options.history.age_ms;
+    return j && age > 0 && clock_real_ms() - j->ended_ms > age;
+}
+
+// What is deleted by its age does not come back when the clock turns out to be wrong: the nodes
+// have to agree with it. They are asked only when something is due.
+static bool old_may_go(const struct cluster *c)
+{
+    return too_old(c, c->history) && clock_agreed(c, 0);
 }
 
 static bool logs_due(const struct cluster *c)
@@ -92,7 +101,9 @@ static void step(int result, void *userdata)
     c->history_busy = false;
     if (result < 0)
         return; // closing
-    for (struct job *j = c->history, *next; due(c, j) && n < STEP_JOBS; j = next, n++) {
+    bool old = old_may_go(c);
+    for (struct job *j = c->history, *next;
+         j && (too_many(c) || (old && too_old(c, j))) && n < STEP_JOBS; j = next, n++) {
         next = j->history_next;
         if (j->dependents || j->ended_listed || j->dirty)
             continue; // what waits for it comes first
@@ -117,6 +128,6 @@ static void step(int result, void *userdata)
 
 void history_look(struct cluster *c)
 {
-    if (!c->history_busy && !c->options.restored && (due(c, c->history) || logs_due(c)))
+    if (!c->history_busy && !c->options.restored && (too_many(c) || old_may_go(c) || logs_due(c)))
         step(0, c);
 }

@@ -104,8 +104,10 @@ static void set_aside(struct cluster *c, struct node *n, const struct task *t)
 static void start_failed(struct cluster *c, struct node *n, const struct task *t)
 {
     struct node_aside *a = &n->aside;
-    if (a->failures++ == 0)
+    if (a->failures++ == 0) {
         (void)snprintf(a->job, sizeof(a->job), "%s", t->job->id);
+        a->jobs_differ = false;
+    }
     a->jobs_differ |= strcmp(a->job, t->job->id) != 0;
     bool again = a->phase == ASIDE_PROBE || a->phase == ASIDE_TRYING;
     bool first = a->phase == ASIDE_NO && c->options.aside.failures > 0 && a->jobs_differ &&
@@ -118,8 +120,8 @@ void node_aside_ended(struct cluster *c, struct node *n, const struct task *t)
 {
     const struct attempt_status *s = &t->status;
     if (s->started_ms)
-        node_aside_clear(c, n);
-    else if (s->cause == CAUSE_ENGINE && !s->pull)
+        return; // the end of a start that worked, maybe long ago
+    if (s->cause == CAUSE_ENGINE && !s->pull)
         start_failed(c, n, t);
     else if (n->aside.phase == ASIDE_TRYING) // the probe told nothing
         open_probe(c, n);

@@ -151,21 +151,23 @@ static void drop_late(struct cluster *c, struct node *n, int64_t now)
     }
 }
 
-// Whether the clock that somebody set is right the nodes can tell: when those of more than half of
-// the ready ones agree with it.
-static void look_at_clock(struct cluster *c)
+bool clock_agreed(const struct cluster *c, int64_t step_ms)
 {
-    int64_t step = clock_step_ms();
     unsigned ready = 0, agree = 0;
-    if (step == 0)
-        return;
-    for (const struct node *n = cluster_nodes(c); n; n = n->hh.next) {
+    for (const struct node *n = c->nodes; n; n = n->hh.next) {
         bool counts = n->state == NODE_READY && n->identity.skew_known;
-        int64_t apart = n->identity.skew_ms - step;
+        int64_t apart = n->identity.skew_ms - step_ms;
         ready += counts;
         agree += counts && apart > -CLOCK_STEP_MS && apart < CLOCK_STEP_MS;
     }
-    if (agree * 2 <= ready)
+    return agree * 2 > ready;
+}
+
+// Whether the clock that somebody set is right the nodes can tell.
+static void look_at_clock(struct cluster *c)
+{
+    int64_t step = clock_step_ms();
+    if (step == 0 || !clock_agreed(c, step))
         return;
     clock_believe();
     log_info("clock", "this machine's clock was set by %lld s, and the nodes' clocks agree",

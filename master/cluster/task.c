@@ -313,11 +313,14 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
                        const struct attempt_status *s)
 {
     bool was_over = over(t->state) || t->logs_late;
+    bool starts = s->started_ms && !t->status.started_ms; // the first news of it
     enum health_word health = t->status.health;
     t->status = *s;
     t->status.job[0] = '\0';
     if (s->health != health)
         tell_health(c, t);
+    if (starts)
+        node_aside_clear(c, n);
     // It ended because we told it to, and nobody wanted that but for the node.
     if (t->moving && !was_over && s->state == ATTEMPT_ENDED &&
         (s->cause == CAUSE_STOPPED || s->cause == CAUSE_UNKNOWN)) {
@@ -333,7 +336,6 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
         if (t->state < TASK_RUNNING) {
             task_set_state(c, t, TASK_RUNNING, "");
             job_refresh(c, t->job);
-            node_aside_clear(c, n);
         }
         task_dirty(c, t);
         break;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "master/cluster/cluster.h"
 #include "proto/version.h"
@@ -218,7 +219,8 @@ struct agent {
     size_t n_held;
 };
 
-static json_t *said_usage; // goes with the next message
+static json_t *said_usage;     // goes with the next message
+static int64_t clock_ahead_ms; // of the agents' clocks
 
 static inline json_t *node_info(int cpu)
 {
@@ -233,6 +235,7 @@ static inline int say(struct agent *a, bool inventory, json_t *info, bool all)
     struct sync_request m = {.protocol = MEADOW_PROTOCOL,
                              .seq = ++a->seq,
                              .applied = a->applied,
+                             .clock_ms = clock_real_ms() + clock_ahead_ms,
                              .has_inventory = inventory};
     m.inventory_complete = inventory;
     m.node = info;
@@ -307,6 +310,8 @@ static inline void agent_state(struct agent *a, size_t i, enum attempt_state sta
     s->exit_code = code;
     s->has_exit = cause == CAUSE_EXIT;
     s->logs = logs;
+    if (state == ATTEMPT_RUNNING && !s->started_ms)
+        s->started_ms = clock_real_ms();
     ck_assert_int_eq(say(a, false, NULL, true), 0);
 }
 

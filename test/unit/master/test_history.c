@@ -69,17 +69,49 @@ START_TEST(test_a_few_at_a_time)
     }
 END_TEST
 
+// The agent speaks to this master; its clock is ahead by that much.
+static void told(struct agent *a, int64_t ahead_ms)
+{
+    a->node = cluster_node_by_name(cluster, "n1");
+    clock_ahead_ms = ahead_ms;
+    ck_assert_int_eq(say(a, true, node_info(4), false), 0);
+    ck_assert_int_eq(a->node->state, NODE_READY);
+    clock_ahead_ms = 0;
+}
+
 START_TEST(test_old_ones_go)
     {
-        struct job *a = over(1), *b = over(2);
-        a->ended_ms -= 3600000;
-        job_dirty(cluster, a);
+        struct agent a = {0};
+        struct job *j = over(1), *b = over(2);
+        agent_join(&a, "n1", 4);
+        j->ended_ms -= 3600000;
+        job_dirty(cluster, j);
         settle();
         (void)b;
         keep(0, 1800000);
+        told(&a, 0);
         ck_assert_uint_eq(left(), 1);
         ck_assert_ptr_null(cluster_job_find(cluster, "j1", NULL));
-        cluster->history_zero_ms += 3600000; // as after half an hour more
+        cluster_job_find(cluster, "j2", NULL)->ended_ms -= 3600000; // as after an hour more
+        ck_assert_uint_eq(left(), 0);
+    }
+END_TEST
+
+START_TEST(test_nothing_is_old_by_a_clock_that_no_node_agrees_with)
+    {
+        struct agent a = {0};
+        const int64_t years = INT64_C(378432000000);
+        for (int i = 0; i < 3; i++) {
+            over(i)->ended_ms -= years; // as for a master whose clock is twelve years ahead
+            job_dirty(cluster, cluster->newest);
+        }
+        agent_join(&a, "n1", 4);
+        settle();
+        keep(2, 1800000);
+        ck_assert_uint_eq(left(), 2); // nobody has told; their number needs no clock
+        told(&a, -years);
+        ck_assert_uint_eq(left(), 2);
+        told(&a, 0);
         ck_assert_uint_eq(left(), 0);
     }
 END_TEST
@@ -199,6 +231,7 @@ int main(void)
     tcase_add_test(t, test_the_newest_are_kept);
     tcase_add_test(t, test_a_few_at_a_time);
     tcase_add_test(t, test_old_ones_go);
+    tcase_add_test(t, test_nothing_is_old_by_a_clock_that_no_node_agrees_with);
     tcase_add_test(t, test_logs_go_with_the_job);
     tcase_add_test(t, test_logs_are_bounded_in_bytes);
     tcase_add_test(t, test_an_array_goes_whole);

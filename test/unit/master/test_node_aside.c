@@ -148,6 +148,49 @@ START_TEST(a_start_that_works_ends_the_row)
     }
 END_TEST
 
+START_TEST(the_end_of_what_started_long_ago_is_no_start)
+    {
+        start();
+        struct job *old = card_job("old", 1);
+        (void)agent_apply(&a, NULL);
+        agent_state(&a, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);
+        for (int i = 0; i < 3; i++) {
+            char name[8];
+            (void)snprintf(name, sizeof(name), "j%d", i);
+            struct job *j = card_job(name, 1);
+            (void)agent_apply(&a, NULL);
+            ck_assert_uint_eq(a.n_held, 2);
+            agent_state(&a, 1, ATTEMPT_ENDED, CAUSE_ENGINE, 0, LOGS_COMPLETE);
+            cluster_job_stop(cluster, j, "ann", "next");
+            settle();
+            (void)agent_apply(&a, NULL);
+        }
+        ck_assert_int_eq(a.node->aside.phase, ASIDE_PAUSE);
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_EXIT, 0, LOGS_COMPLETE);
+        ck_assert_int_eq(old->state, JOB_SUCCEEDED);
+        ck_assert_int_eq(a.node->aside.phase, ASIDE_PAUSE);
+        ck_assert_int_eq(a.node->state, NODE_NOT_READY);
+    }
+END_TEST
+
+START_TEST(a_row_that_begins_anew_is_of_one_job)
+    {
+        start();
+        struct job *one = card_job("one", 1), *two = card_job("two", 1);
+        end_all(CAUSE_ENGINE, false);
+        ck_assert(a.node->aside.jobs_differ);
+        node_aside_mended(cluster, a.node); // as by an engine or a disk that is well again
+        cluster_job_stop(cluster, one, "ann", "enough");
+        cluster_job_stop(cluster, two, "ann", "enough");
+        settle();
+        end_all(CAUSE_STOPPED, false);
+        (void)card_job("three", 1);
+        end_all(CAUSE_ENGINE, false);
+        ck_assert_int_eq(a.node->aside.failures, 1);
+        ck_assert(!a.node->aside.jobs_differ);
+    }
+END_TEST
+
 START_TEST(the_probe_is_one_job)
     {
         start();
@@ -241,6 +284,8 @@ int main(void)
     tcase_add_test(k, what_is_no_fault_of_the_node);
     tcase_add_test(k, one_job_alone_proves_nothing);
     tcase_add_test(k, a_start_that_works_ends_the_row);
+    tcase_add_test(k, the_end_of_what_started_long_ago_is_no_start);
+    tcase_add_test(k, a_row_that_begins_anew_is_of_one_job);
     tcase_add_test(k, the_probe_is_one_job);
     tcase_add_test(k, resume_brings_it_back);
     tcase_add_test(k, an_engine_that_is_back_is_tried_at_once);
