@@ -268,7 +268,7 @@ size_t plan_queue_length(const struct plan_queue *q)
 
 bool plan_queue_due(const struct plan_queue *q)
 {
-    return q->n_due > 0;
+    return q->n_due || (q->head.entry && q->head.due) || q->head.lifted;
 }
 
 void lane_refuse(struct plan_queue *q, struct plan_lane *lane, enum plan_wait why)

@@ -28,8 +28,7 @@ void elder_started(struct plan_queue *q, const struct plan_entry *e, int priorit
 
 static bool admissible(const struct plan_queue *q, const struct plan_lane *lane)
 {
-    return !lane->impossible &&
-           !user_quota(q, lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started);
+    return !lane->impossible && !lane_quota(q, lane);
 }
 
 // The oldest of the highest priority that has any.
@@ -44,7 +43,7 @@ static struct plan_entry *oldest(struct plan_queue *q)
     return found;
 }
 
-static void forget_impossible(struct plan_queue *q)
+void forget_impossible(struct plan_queue *q)
 {
     for (struct plan_lane *lane = q->lanes; lane; lane = lane->hh.next)
         lane->impossible = false;

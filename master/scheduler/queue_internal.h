@@ -19,6 +19,8 @@ struct plan_lane {
     struct demand_group *groups;
     size_t n_groups, n_tasks;
     struct resources sum;                  // of the demands, without those for "all"
+    struct resources least;                // of what it was given on trial, or else the sum
+    bool given;                            // it was
     struct plan_entry *first, *last;       // by order, then id
     enum plan_wait wait;                   // NEW: in the seat's heap
     size_t heap_at;                        // its place there
@@ -130,6 +132,8 @@ enum plan_wait user_quota(const struct plan_queue *q, const struct plan_user *u,
                           const struct resources *r, size_t tasks, bool started);
 // The ready seat of the level that comes first; NULL = none.
 struct seat *seat_first(struct plan_queue *q, struct level *l);
+// The same for a job of the lane, as far as is known what "all" is: whether it may be waited for.
+enum plan_wait lane_quota(const struct plan_queue *q, const struct plan_lane *lane);
 // The lane found no place: out of the heap, into the list of refused ones.
 void lane_refuse(struct plan_queue *q, struct plan_lane *lane, enum plan_wait why);
 
@@ -163,6 +167,7 @@ int reserve_overdue(struct plan_queue *q, struct plan_index *x, const struct pla
 void elder_left(struct plan_queue *q, const struct plan_entry *e);
 // The entry, which left the queue, has its place.
 void elder_started(struct plan_queue *q, const struct plan_entry *e, int priority);
+void forget_impossible(struct plan_queue *q);
 // At the end of a run: who is to be watched.
 void elder_look(struct plan_queue *q);
 // Between jobs: whether it was overtaken too often. -ENOMEM.

@@ -120,7 +120,13 @@ static int copy_demands(struct plan_lane *lane, const struct plan_shape *s)
         lane->sum.memory += g->need.memory * (int64_t)g->count;
         lane->sum.gpu += g->need.gpus * (int64_t)g->count;
     }
+    lane->least = lane->sum;
     return 0;
+}
+
+enum plan_wait lane_quota(const struct plan_queue *q, const struct plan_lane *lane)
+{
+    return user_quota(q, lane->seat->user, &lane->least, lane->n_tasks, lane->shape.started);
 }
 
 static void release(struct plan_lane *lane)

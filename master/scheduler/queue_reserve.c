@@ -267,7 +267,7 @@ int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct pla
     struct reservation *head = &q->head, before = *head;
     struct found found;
     if (!q->policy.backfill || (head->entry && lane->shape.priority <= head->priority) ||
-        known_impossible(q, lane))
+        known_impossible(q, lane) || lane_quota(q, lane))
         return 0;
     become_head(q, lane->first);
     int r = find_place(q, x, run, lane, &found);
@@ -313,7 +313,7 @@ int reserve_overdue(struct plan_queue *q, struct plan_index *x, const struct pla
 void reserve_check(struct plan_queue *q, struct plan_index *x)
 {
     const struct plan_lane *lane = q->head.entry ? q->head.entry->lane : NULL;
-    if (lane && user_quota(q, lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started))
+    if (lane && lane_quota(q, lane))
         reserve_left(q, q->head.entry); // it could not start: nothing is kept for it
     if (!q->head.entry && q->head.lifted) {
         open_all(q, x);
@@ -373,7 +373,7 @@ static int keep_on(struct plan_queue *q, struct plan_index *x, const struct plan
         forget_kept(q);
         return 0;
     }
-    if (user_quota(q, lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started))
+    if (lane_quota(q, lane))
         return 0;
     become_head(q, e);
     head->since_ms = q->kept_since_ms;

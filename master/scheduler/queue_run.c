@@ -89,6 +89,22 @@ static struct resources granted(const struct plan_job *job)
     return r;
 }
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void note_given(struct plan_lane *lane, const struct resources *r)
+{
+    struct resources *least = &lane->least;
+    if (!lane->given)
+        *least = *r;
+    least->cpu_milli = smaller(least->cpu_milli, r->cpu_milli);
+    least->memory = smaller(least->memory, r->memory);
+    least->gpu = smaller(least->gpu, r->gpu);
+    lane->given = true;
+}
+
 // 1 = has its place, 0 = not, -ENOMEM.
 static int try_entry(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
                      const struct plan_entry *e, enum plan_wait *why)
@@ -112,6 +128,7 @@ static int try_entry(struct plan_queue *q, struct plan_index *x, const struct pl
     if (r < 0 || !job.placed)
         return r;
     struct resources all = granted(&job);
+    note_given(lane, &all);
     *why = user_quota(q, u, &all, lane->n_tasks, lane->shape.started);
     if (!*why)
         return 1;
@@ -125,6 +142,8 @@ static int refuse(struct plan_queue *q, struct plan_index *x, const struct plan_
     struct plan_lane *lane = e->lane;
     if (q->head.entry == e)
         q->head.due = false;
+    if (why != PLAN_WAIT_CAPACITY)
+        reserve_left(q, e); // room is not what it waits for
     if (lane->wait == PLAN_WAIT_NEW)
         lane_refuse(q, lane, why);
     return why == PLAN_WAIT_CAPACITY && q->head.entry != e ? reserve_refused(q, x, run, lane) : 0;
@@ -167,11 +186,7 @@ static void take_totals(struct plan_queue *q, const struct plan_index *x)
         for (struct plan_user *u = maps[i]; u; u = u->hh.next)
             user_advance(q, u, q->now_ms);
     q->total = x->total;
-}
-
-static bool has_work(const struct plan_queue *q)
-{
-    return q->n_due || (q->head.entry && q->head.due) || q->head.lifted;
+    forget_impossible(q);
 }
 
 int plan_queue_run(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run)
@@ -179,7 +194,7 @@ int plan_queue_run(struct plan_queue *q, struct plan_index *x, const struct plan
     q->now_ms = run->now_ms > q->now_ms ? run->now_ms : q->now_ms;
     take_totals(q, x);
     int r = reserve_begin(q, x, run);
-    while (r >= 0 && (r = elder_check(q, x, run)) >= 0 && has_work(q)) {
+    while (r >= 0 && (r = elder_check(q, x, run)) >= 0 && plan_queue_due(q)) {
         if (!run->more(run->userdata))
             return 1;
         r = step(q, x, run);

@@ -166,6 +166,10 @@ static void scene_preempt(const struct plan_entry *e, const struct plan_victim *
 static void scene_run(struct scene *s)
 {
     size_t before = s->len;
+    if (!plan_queue_due(s->queue)) { // as the scheduler does
+        scene_say(s, "-");
+        return;
+    }
     ck_assert_int_eq(plan_queue_run(s->queue, s->index,
                                     &(struct plan_queue_run){.more = scene_more,
                                                              .running = scene_running,

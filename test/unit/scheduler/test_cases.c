@@ -302,6 +302,10 @@ static const struct row {
     {"held only where the head's labels are", "n1=4 n2=4",
      "label n1 zone a; a ann 50 3 @zone:a | b ann 50 4 @zone:a | +600; c ann 50 1; d bob 50 4",
      "a>n1 | - | d>n2"},
+    {"one whose \"all\" is over the quota holds nothing for ever", "n1=4 n2=4",
+     "quota ann cpu 2; c bob 50 2; d bob 50 4 | a ann 50 all | +600; e bob 50 1 | -c; f bob 50 1; "
+     "g bob 50 1",
+     "c>n1 d>n2 | - | - | e>n1 f>n1 g>n1"},
     // --- modes and ties ---
     {"balanced", "n1=4 n2=8", "a ann 50 1 b; b ann 50 1 b", "a>n2 b>n2"},
     {"compacted", "n1=4 n2=8", "a ann 50 1 c; b ann 50 1 c", "a>n1 b>n1"},
