@@ -87,7 +87,7 @@ void restart_decide(const struct restart_input *in, struct restart_decision *ret
         bool own = s->cause == CAUSE_EXIT && !s->signal;
         done(&d, own && s->exit_code == 0 ? TASK_SUCCEEDED : own ? TASK_FAILED : TASK_STOPPED);
     } else if (s->cause == CAUSE_NODE_LOST || s->cause == CAUSE_MOVED) {
-        if (in->lost_action == NODE_LOST_FAIL)
+        if (in->lost_action == NODE_LOST_FAIL && !(s->cause == CAUSE_MOVED && in->preemptible))
             done(&d, TASK_LOST);
         else
             d.action = RESTART_AGAIN;

@@ -26,6 +26,7 @@ struct restart_input {
     bool nodes_left;    // some node has not refused it
     bool stop_wanted;   // the task was told to stop
     enum node_lost_action lost_action;   // for CAUSE_NODE_LOST, CAUSE_MOVED
+    bool preemptible;                    // may be moved, whatever lost_action says
     const struct attempt_status *status; // state ENDED
 };
 

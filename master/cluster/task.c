@@ -264,6 +264,7 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
                                left,
                                t->job->state == JOB_STOPPING,
                                k->lost_action,
+                               t->job->spec->preemptible,
                                &t->status};
     struct restart_decision d;
     restart_decide(&in, &d);

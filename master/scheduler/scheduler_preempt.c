@@ -93,6 +93,7 @@ void scheduler_preempt(const struct plan_entry *e, const struct plan_victim *v, 
     const struct job *by = container_of(e, struct job, entry);
     struct job *j = v->job;
     j->preempting = true;
+    plan_queue_remove(c->scheduler->queue, &j->entry); // its tasks that wait come back with it
     c->scheduler->preempting++;
     (void)snprintf(j->reason, sizeof(j->reason),
                    "stopped for job %s (%s), priority %d: starts again when there is room",

@@ -122,6 +122,23 @@ START_TEST(test_case)
     }
 END_TEST
 
+// Being moved is what it said it may be; losing the node is not.
+START_TEST(preemptible_is_moved_whatever_it_says_of_lost_nodes)
+    {
+        struct attempt_status s = {.state = ATTEMPT_ENDED, .cause = CAUSE_MOVED};
+        struct restart_input in = {
+            .lost_action = NODE_LOST_FAIL, .preemptible = true, .starts = 1, .status = &s};
+        struct restart_decision d;
+        restart_decide(&in, &d);
+        ck_assert_int_eq(d.action, RESTART_AGAIN);
+        ck_assert(!d.counted);
+        s.cause = CAUSE_NODE_LOST;
+        restart_decide(&in, &d);
+        ck_assert_int_eq(d.action, RESTART_DONE);
+        ck_assert_int_eq(d.state, TASK_LOST);
+    }
+END_TEST
+
 // What a node's policy forbids is no failure of the program: another node is asked, as long as
 // there is one.
 START_TEST(test_policy)
@@ -189,6 +206,7 @@ int main(void)
     Suite *s = suite_create("restart");
     TCase *t = tcase_create("rules");
     tcase_add_loop_test(t, test_case, 0, sizeof(cases) / sizeof(*cases));
+    tcase_add_test(t, preemptible_is_moved_whatever_it_says_of_lost_nodes);
     tcase_add_test(t, test_policy);
     tcase_add_test(t, test_a_long_run_begins_a_new_row);
     tcase_add_test(t, test_texts);

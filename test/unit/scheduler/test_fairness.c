@@ -104,6 +104,38 @@ START_TEST(a_large_job_is_not_starved)
     }
 END_TEST
 
+static void pass(struct scene *s, int from, int to)
+{
+    for (int i = from; i < to; i++) {
+        char play[64];
+        (void)snprintf(play, sizeof(play), "s%d ann 50 1", i);
+        scene_play(s, play);
+        if (s->jobs[s->n_jobs - 1].runs)
+            scene_end(s, &s->jobs[s->n_jobs - 1]);
+    }
+}
+
+// One that no empty cluster could have had is watched again as soon as there is more.
+START_TEST(what_grew_large_enough_is_seen)
+    {
+        static struct scene s;
+        struct plan_policy often = policy;
+        often.overtakes = 2;
+        scene_begin(&s, "n1=4", &often);
+        scene_play(&s, "a ann 50 1 | big bob 50 8");
+        pass(&s, 0, 8);
+        s.world.nodes[0].total.cpu_milli += 4000;
+        s.world.nodes[0].free.cpu_milli += 4000;
+        plan_index_free(s.index);
+        ck_assert_int_eq(plan_index_new(s.world.nodes, s.world.n_nodes, &s.index), 0);
+        plan_queue_grew(s.queue);
+        pass(&s, 8, 13);
+        ck_assert_str_eq(plan_queue_head(s.queue).id, "big");
+        ck_assert(plan_queue_head(s.queue).strict);
+        scene_end_all(&s);
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("fairness");
@@ -113,6 +145,7 @@ int main(void)
     tcase_add_test(t, the_other_is_told_why);
     tcase_add_test(t, a_gang_never_holds_a_part);
     tcase_add_test(t, a_large_job_is_not_starved);
+    tcase_add_test(t, what_grew_large_enough_is_seen);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stopping a running job for another: all of it waits again, whatever it says of lost nodes, and
+// nothing of it starts while the rest is being stopped.
+#include "test/unit/master/cluster_fixture.h"
+
+#define LOW                                                                                        \
+    "{\"name\":\"low\",\"priority\":10,\"preemptible\":true,\"components\":{"                      \
+    "\"big\":{\"command\":\"x\",\"resources\":{\"cpu\":4},\"on_node_lost\":{\"action\":\"fail\"}}" \
+    ",\"small\":{\"command\":\"x\",\"resources\":{\"cpu\":1},"                                     \
+    "\"restart\":{\"policy\":\"on-failure\"}}}}"
+#define HIGH                                                                                       \
+    "{\"name\":\"high\",\"priority\":20,\"components\":{"                                          \
+    "\"m\":{\"command\":\"x\",\"resources\":{\"cpu\":4}}}}"
+
+static struct agent a, b; // of 4 cores, of 1
+static struct job *low;
+static struct task *big, *small;
+
+static void begin(void)
+{
+    hold_after_ms = 600000;
+    setup();
+    memset(&a, 0, sizeof(a));
+    memset(&b, 0, sizeof(b));
+    agent_join(&a, "n1", 4);
+    agent_join(&b, "n2", 1);
+    low = submit(LOW);
+    settle();
+    big = &low->tasks[0];
+    small = &low->tasks[1];
+    ck_assert_ptr_eq(big->node, a.node);
+    ck_assert_ptr_eq(small->node, b.node);
+    (void)agent_apply(&a, NULL);
+    (void)agent_apply(&b, NULL);
+    agent_state(&a, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);
+    agent_state(&b, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);
+}
+
+static void stopped(struct agent *x)
+{
+    enum desired_state want = DESIRED_RUN;
+    ck_assert_uint_eq(agent_apply(x, &want), 1);
+    ck_assert_int_eq(want, DESIRED_STOP);
+    agent_state(x, 0, ATTEMPT_ENDED, CAUSE_STOPPED, 143, LOGS_COMPLETE);
+}
+
+START_TEST(waits_again_whatever_it_says_of_lost_nodes)
+    {
+        const struct job *high = submit(HIGH);
+        settle();
+        ck_assert_int_eq(big->state, TASK_STOPPING);
+        stopped(&a);
+        ck_assert_int_eq(big->state, TASK_PENDING);
+        stopped(&b);
+        ck_assert_int_eq(small->state, TASK_PENDING);
+        ck_assert_ptr_eq(high->tasks[0].node, a.node);
+    }
+END_TEST
+
+// One of its tasks ended by itself a moment ago, and is due while the others are being stopped.
+START_TEST(no_task_of_it_starts_meanwhile)
+    {
+        (void)submit(HIGH);
+        agent_state(&b, 0, ATTEMPT_ENDED, CAUSE_EXIT, 1, LOGS_COMPLETE);
+        settle();
+        ck_assert_int_eq(big->state, TASK_STOPPING);
+        ck_assert_int_eq(small->state, TASK_PENDING);
+        stopped(&a);
+        ck_assert_int_eq(big->state, TASK_PENDING);
+        ck_assert_int_eq(small->state, TASK_PENDING);
+    }
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("preempt");
+    tcase_add_checked_fixture(t, begin, teardown);
+    tcase_add_test(t, waits_again_whatever_it_says_of_lost_nodes);
+    tcase_add_test(t, no_task_of_it_starts_meanwhile);
+    Suite *s = suite_create("preempt");
+    suite_add_tcase(s, t);
+    SRunner *r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    int failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed != 0;
+}
