@@ -256,6 +256,33 @@ void plan_queue_remove(struct plan_queue *q, struct plan_entry *e)
     q->length--;
 }
 
+struct plan_standing plan_queue_standing(const struct plan_queue *q, const struct plan_entry *e)
+{
+    if (!e->lane)
+        return (struct plan_standing){0};
+    return (struct plan_standing){.head = q->head.entry == e,
+                                  .watched = q->elder.entry == e,
+                                  .priority = e->lane->shape.priority,
+                                  .passed = q->elder.passed};
+}
+
+void plan_queue_stand(struct plan_queue *q, struct plan_entry *e, const struct plan_standing *s)
+{
+    if (!e->lane || e->lane->shape.priority != s->priority)
+        return;
+    if (s->head && !q->head.entry) {
+        q->head.entry = e;
+        q->head.due = true;
+        q->head.lifted = false;
+        q->head.mark = ++q->stamp; // where and when is found anew: it may need something else
+    }
+    if (s->watched && !q->elder.entry) {
+        q->elder.entry = e;
+        q->elder.priority = s->priority;
+        q->elder.passed = s->passed;
+    }
+}
+
 enum plan_wait plan_queue_wait(const struct plan_entry *e)
 {
     return e->lane ? e->lane->wait : PLAN_WAIT_NEW;

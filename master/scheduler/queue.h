@@ -85,6 +85,16 @@ int plan_queue_add(struct plan_queue *q, struct plan_entry *e,
                    const struct plan_shape *shape) WARN_UNUSED;
 // Harmless when it is in no queue.
 void plan_queue_remove(struct plan_queue *q, struct plan_entry *e);
+// What an entry is in the queue besides its place. Asked before it is removed to be added anew, it
+// is given back after that, if its priority is the same: the job goes on being the head, and what
+// passed it counts on.
+struct plan_standing {
+    bool head, watched;
+    int priority;
+    unsigned passed;
+};
+struct plan_standing plan_queue_standing(const struct plan_queue *q, const struct plan_entry *e);
+void plan_queue_stand(struct plan_queue *q, struct plan_entry *e, const struct plan_standing *s);
 enum plan_wait plan_queue_wait(const struct plan_entry *e);
 size_t plan_queue_length(const struct plan_queue *q);
 // Whether something waits that was not looked at.

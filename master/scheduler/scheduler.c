@@ -172,6 +172,7 @@ static int requeue(struct cluster *c, struct job *j)
     struct plan_queue *q = c->scheduler->queue;
     cleanup_free struct plan_demand *demands = NULL;
     struct plan_shape shape = {0};
+    struct plan_standing standing = plan_queue_standing(q, &j->entry);
     plan_queue_remove(q, &j->entry);
     rules_announce(c, j);
     if (!job_admissible(j))
@@ -184,7 +185,10 @@ static int requeue(struct cluster *c, struct job *j)
     j->entry.id = j->id;
     j->entry.order = j->order;
     j->entry.rules = rules_of(j);
-    return plan_queue_add(q, &j->entry, &shape);
+    r = plan_queue_add(q, &j->entry, &shape);
+    if (r == 0)
+        plan_queue_stand(q, &j->entry, &standing);
+    return r;
 }
 
 // Brings nodes and queue up to date.

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stopping a running job for another: all of it waits again, whatever it says of lost nodes, and
-// nothing of it starts while the rest is being stopped.
+// nothing of it starts while the rest is being stopped. The head of the queue, for which that is.
 #include "test/unit/master/cluster_fixture.h"
+
+#include "master/cluster/cluster_internal.h"
+#include "master/scheduler/scheduler.h"
+#include "master/scheduler/scheduler_internal.h"
 
 #define LOW                                                                                        \
     "{\"name\":\"low\",\"priority\":10,\"preemptible\":true,\"components\":{"                      \
@@ -71,12 +75,27 @@ START_TEST(no_task_of_it_starts_meanwhile)
     }
 END_TEST
 
+START_TEST(the_head_stays_it_when_something_of_it_changed)
+    {
+        struct job *next = submit("{\"name\":\"next\",\"priority\":5,\"components\":{"
+                                  "\"m\":{\"command\":\"x\",\"resources\":{\"cpu\":4}}}}");
+        settle();
+        struct plan_queue *q = cluster->scheduler->queue;
+        ck_assert_ptr_eq(plan_queue_head(q).id, next->id);
+        scheduler_job_stale(cluster, next);
+        ck_assert_int_eq(scheduler_sync(cluster), 0);
+        ck_assert(!next->plan_stale);
+        ck_assert_ptr_eq(plan_queue_head(q).id, next->id);
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("preempt");
     tcase_add_checked_fixture(t, begin, teardown);
     tcase_add_test(t, waits_again_whatever_it_says_of_lost_nodes);
     tcase_add_test(t, no_task_of_it_starts_meanwhile);
+    tcase_add_test(t, the_head_stays_it_when_something_of_it_changed);
     Suite *s = suite_create("preempt");
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);

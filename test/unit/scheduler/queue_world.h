@@ -12,6 +12,7 @@
 //                               p = may be stopped for others: then "j1^j2" is told, and "-j1"
 //                               ends it and queues it again
 //   label n1 zone a;  cards n1 A100 40 T4 16   before anything runs
+//   ~j1 40  it is queued anew, with that priority
 //   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
 //   weight ann 2;  team ann red;  quota ann gpu 2;  most n1 2 (tasks);  allow red 3 (cores of the
 //   team);  restart  of the master;  level 2  jobs at once;  x n1  no work for n1;  o n1  again
@@ -260,6 +261,15 @@ static void scene_most(struct scene *s, const char *name, int tasks)
         }
 }
 
+static void scene_anew(struct scene *s, struct scene_job *j, int priority)
+{
+    struct plan_standing standing = plan_queue_standing(s->queue, &j->entry);
+    plan_queue_remove(s->queue, &j->entry);
+    j->shape.priority = priority;
+    ck_assert_int_eq(plan_queue_add(s->queue, &j->entry, &j->shape), 0);
+    plan_queue_stand(s->queue, &j->entry, &standing);
+}
+
 static void scene_command(struct scene *s, char *text)
 {
     char *words[24], *save;
@@ -271,6 +281,8 @@ static void scene_command(struct scene *s, char *text)
     char *what = words[0];
     if (*what == '-')
         scene_end(s, scene_job(s, what + 1));
+    else if (*what == '~')
+        scene_anew(s, scene_job(s, what + 1), atoi(words[1]));
     else if (*what == '!')
         plan_queue_remove(s->queue, &scene_job(s, what + 1)->entry);
     else if (*what == '+')

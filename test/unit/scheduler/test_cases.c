@@ -306,6 +306,12 @@ static const struct row {
      "quota ann cpu 2; c bob 50 2; d bob 50 4 | a ann 50 all | +600; e bob 50 1 | -c; f bob 50 1; "
      "g bob 50 1",
      "c>n1 d>n2 | - | - | e>n1 f>n1 g>n1"},
+    {"the head stays it when it is queued anew", "n1=4",
+     "a ann 50 3 t100 | b ann 50 4 | ~b 50; c cy 50 1", "a>n1 | - | -"},
+    {"but not with another priority", "n1=4", "a ann 50 3 t100 | b ann 50 4 | ~b 40; c cy 50 1",
+     "a>n1 | - | c>n1"},
+    {"and keeps only the nodes it waits for", "n1=4 n2=4",
+     "a ann 50 3 t100; d ann 50 3 t50 | b ann 50 4 | ~b 50; c cy 50 1", "a>n1 d>n2 | - | c>n1"},
     // --- modes and ties ---
     {"balanced", "n1=4 n2=8", "a ann 50 1 b; b ann 50 1 b", "a>n2 b>n2"},
     {"compacted", "n1=4 n2=8", "a ann 50 1 c; b ann 50 1 c", "a>n1 b>n1"},

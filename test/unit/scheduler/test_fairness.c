@@ -136,6 +136,23 @@ START_TEST(what_grew_large_enough_is_seen)
     }
 END_TEST
 
+START_TEST(what_passed_it_counts_on_when_it_is_queued_anew)
+    {
+        static struct scene s;
+        struct plan_policy often = policy;
+        often.overtakes = 4;
+        scene_begin(&s, "n1=4", &often);
+        scene_play(&s, "a ann 50 1 | big ann 50 4");
+        for (int i = 0; i < 24; i++) {
+            scene_anew(&s, scene_job(&s, "big"), 50);
+            pass(&s, i, i + 1);
+        }
+        ck_assert_str_eq(plan_queue_head(s.queue).id, "big");
+        ck_assert(plan_queue_head(s.queue).strict);
+        scene_end_all(&s);
+    }
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("fairness");
@@ -146,6 +163,7 @@ int main(void)
     tcase_add_test(t, a_gang_never_holds_a_part);
     tcase_add_test(t, a_large_job_is_not_starved);
     tcase_add_test(t, what_grew_large_enough_is_seen);
+    tcase_add_test(t, what_passed_it_counts_on_when_it_is_queued_anew);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
