@@ -9,6 +9,7 @@
 
 #define ID_CHARS 12 // 60 random bits
 #define ID_BYTES (1 + ID_CHARS + 1)
+#define JOB_ID_BYTES 24 // "j" + 12, or an array element's with "_" and its index
 
 // "<prefix><12 base32>", e.g. id_new('j', out) -> "jmfrggzdfmztw". out holds ID_BYTES. -EIO when
 // the kernel gives no randomness.

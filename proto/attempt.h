@@ -117,7 +117,7 @@ struct attempt_status {
     int64_t ended_ms;
     enum logs_state logs;
     enum health_word health;
-    char job[ID_BYTES]; // in inventories, as far as the agent knows; "" elsewhere
+    char job[JOB_ID_BYTES]; // in inventories, as far as the agent knows; "" elsewhere
 };
 json_t *attempt_status_to_json(const struct attempt_status *s);
 int attempt_status_from_json(const json_t *j, struct attempt_status *ret,

@@ -3,6 +3,7 @@
 #include "proto/job_array.h"
 
 #include "common/cleanup.h"
+#include "common/id.h"
 #include "common/strbuf.h"
 
 #include <ctype.h>
@@ -156,4 +157,18 @@ bool job_element_split(const char *text, size_t *ret_len, int *ret_index)
     *ret_len = (size_t)(at - text);
     *ret_index = index;
     return true;
+}
+
+bool job_id_is(const char *text)
+{
+    size_t len;
+    int index;
+    char array[ID_BYTES];
+    if (id_is('j', text))
+        return true;
+    if (!job_element_split(text, &len, &index) || len >= sizeof(array))
+        return false;
+    memcpy(array, text, len);
+    array[len] = '\0';
+    return id_is('j', array);
 }

@@ -31,3 +31,5 @@ int job_array_number(const struct job_array *a, int index);
 
 // Whether the text is an element's name "NAME_7"; then the length of NAME, and the index.
 bool job_element_split(const char *text, size_t *ret_len, int *ret_index);
+// Whether the text has the shape of a job's id, or of an element's.
+bool job_id_is(const char *text);

@@ -199,6 +199,8 @@ static void list_elements(struct call *call, const struct job_filter *f, int lim
     }
     json_t *items = json_array();
     for (; i < count && json_array_size(items) < (size_t)limit; i++) {
+        if (!cluster_element_may_pass(array, (int)i, f))
+            continue;
         const struct job *j = cluster_job_element(c, array, (int)i);
         if (j && cluster_job_passes(j, f))
             (void)json_array_append_new(items, api_job_view(call, j, false));

@@ -52,6 +52,14 @@ static struct job *preview(struct cluster *c, struct job *array, int number)
     return j;
 }
 
+bool cluster_element_may_pass(const struct job *array, int number, const struct job_filter *f)
+{
+    if (array->elements->made[number])
+        return true;
+    enum job_state state = over(array) ? JOB_STOPPED : JOB_PENDING;
+    return (f->states & JOB_IN(state)) && (!f->user || strcmp(array->user, f->user) == 0);
+}
+
 struct job *cluster_job_element(struct cluster *c, struct job *array, int number)
 {
     struct job *j = array->elements->made[number];

@@ -55,10 +55,7 @@ static void link_to(struct dependency *d, struct job *on)
 static struct job *find(struct cluster *c, const char *ref, const char *user)
 {
     struct job *j = cluster_job_find(c, ref, user);
-    size_t len = strlen(ref);
-    int index;
-    bool id = id_is('j', ref) || (job_element_split(ref, &len, &index) && len == ID_CHARS + 1);
-    return j || !id ? j : cluster_job_find(c, ref, NULL);
+    return j || !job_id_is(ref) ? j : cluster_job_find(c, ref, NULL);
 }
 
 static int unknown(const char *ref, const char *name, struct err *e)
@@ -126,17 +123,19 @@ static void met(struct cluster *c, struct dependency *d)
     want_schedule(c);
 }
 
-static void never_text(const struct dependency *d, const char *fate, char *out, size_t size)
+static void never_text(const char *name, const char *id, const char *fate, enum after_when when,
+                       char *out, size_t size)
 {
-    (void)snprintf(
-        out, size, "it depends on job %.63s (%s), which %s: `when: %s` can't be met any more",
-        d->job->spec->after[d - d->job->after].job, d->id, fate, after_when_to_string(when_of(d)));
+    (void)snprintf(out, size,
+                   "it depends on job %.63s (%s), which %s: `when: %s` can't be met any more", name,
+                   id, fate, after_when_to_string(when));
 }
 
 static void never(struct cluster *c, struct dependency *d, const char *fate)
 {
     char reason[REASON_BYTES];
-    never_text(d, fate, reason, sizeof(reason));
+    never_text(d->job->spec->after[d - d->job->after].job, d->id, fate, when_of(d), reason,
+               sizeof(reason));
     job_end_begin(c, d->job, JOB_FAILED, NULL, reason);
     job_refresh(c, d->job);
 }
@@ -233,16 +232,25 @@ void dependency_relink(struct cluster *c, struct job *j)
     dependency_settle(c, j);
 }
 
-void dependency_text(const struct job *j, char *out, size_t size)
+// What a job that waits for the first of these and `more` others is told.
+static void waits_text(const struct job *on, const char *id, enum after_when when, int more,
+                       char *out, size_t size)
 {
     static const char *const until[AFTER_MAX] = {"to succeed", "to end", "to fail"};
+    int len = snprintf(out, size, "waits for job %s (%s) %s", on->name, id, until[when]);
+    if (more > 0 && len > 0 && (size_t)len < size)
+        (void)snprintf(out + len, size - (size_t)len, ", and for %d more", more);
+}
+
+void dependency_text(const struct job *j, char *out, size_t size)
+{
     const struct dependency *first = NULL;
     int n = 0;
     out[0] = '\0';
     for (size_t i = 0; j->after && i < j->spec->n_after; i++) {
         const struct dependency *d = &j->after[i];
         if (d->on && over(d->on) && !satisfied(d->on, when_of(d))) {
-            never_text(d, how[d->on->state], out, size);
+            never_text(j->spec->after[i].job, d->id, how[d->on->state], when_of(d), out, size);
             return;
         }
         if (!d->on || over(d->on))
@@ -250,10 +258,28 @@ void dependency_text(const struct job *j, char *out, size_t size)
         first = first ? first : d;
         n++;
     }
-    if (!first)
-        return;
-    int len = snprintf(out, size, "waits for job %s (%s) %s", first->on->name, first->id,
-                       until[when_of(first)]);
-    if (n > 1 && len > 0 && (size_t)len < size)
-        (void)snprintf(out + len, size - (size_t)len, ", and for %d more", n - 1);
+    if (first)
+        waits_text(first->on, first->id, when_of(first), n - 1, out, size);
+}
+
+void dependency_plan_text(struct cluster *c, const struct job_spec *spec, const char *user,
+                          char *out, size_t size)
+{
+    int first = -1, n = 0;
+    out[0] = '\0';
+    for (size_t i = 0; i < spec->n_after; i++) {
+        const struct job_after *a = &spec->after[i];
+        const struct job *on = find(c, a->job, user); // an element may be there until the next call
+        if (on && over(on) && !satisfied(on, a->when)) {
+            never_text(a->job, on->id, how[on->state], a->when, out, size);
+            return;
+        }
+        if (!on || over(on))
+            continue;
+        first = first < 0 ? (int)i : first;
+        n++;
+    }
+    const struct job *on = first < 0 ? NULL : find(c, spec->after[first].job, user);
+    if (on)
+        waits_text(on, on->id, spec->after[first].when, n - 1, out, size);
 }

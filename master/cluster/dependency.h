@@ -30,3 +30,6 @@ json_t *dependency_view(const struct job *j);
 int dependency_from_record(struct job *j, const json_t *list, struct err *e) WARN_UNUSED;
 // "waits for job train (jabc...) to succeed", or why it never can start; "" = waits for none.
 void dependency_text(const struct job *j, char *out, size_t size);
+// The same of a job that is only planned: nothing is bound and no element made.
+void dependency_plan_text(struct cluster *c, const struct job_spec *spec, const char *user,
+                          char *out, size_t size);

@@ -18,7 +18,6 @@ struct job;
 struct http_request;
 
 #define NAME_BYTES 64
-#define JOB_ID_BYTES 24 // "j" + 12, or an element's with "_" and its index
 #define REASON_BYTES 256
 #define NODE_MAX_GPUS 64
 #define TASK_MAX_PORTS 16
@@ -174,7 +173,7 @@ struct assignment {
     char id[ATTEMPT_ID_BYTES];
     struct task *task; // weak; NULL: a tombstone, or an attempt that its task has left behind
     enum desired_state desired;
-    char orphan_of[ID_BYTES];     // its job, which nobody knows here (orphan.c); "" = none
+    char orphan_of[JOB_ID_BYTES]; // its job, which nobody knows here (orphan.c); "" = none
     int64_t orphan_until_boot_ms; // then it is stopped
     bool given_away; // its task goes on elsewhere: no lease any more; until it is known to be over
     bool removed;    // tombstone: dropped when the agent has applied `generation`
@@ -229,8 +228,8 @@ enum aside_phase {
 struct node_aside {
     enum aside_phase phase;
     int failures;
-    char job[ID_BYTES]; // the first that failed in this row
-    bool jobs_differ;   // others did, too
+    char job[JOB_ID_BYTES]; // the first that failed in this row
+    bool jobs_differ;       // others did, too
     struct backoff pause;
     int64_t until_boot_ms;
     char reason[REASON_BYTES];

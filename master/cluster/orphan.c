@@ -13,7 +13,7 @@
 
 bool orphan_keep(struct cluster *c, struct node *n, const struct attempt_status *s)
 {
-    if (c->options.orphans_ms == 0 || s->state != ATTEMPT_RUNNING || !id_is('j', s->job) ||
+    if (c->options.orphans_ms == 0 || s->state != ATTEMPT_RUNNING || !job_id_is(s->job) ||
         cluster_job_by_id(c, s->job))
         return false;
     struct assignment *a = calloc(1, sizeof(*a));

@@ -4,6 +4,7 @@
 #include "common/backoff.h"
 #include "common/clock.h"
 #include "common/log.h"
+#include "common/strbuf.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/cluster/refusal.h"
 #include "master/cluster/restart.h"
@@ -212,18 +213,21 @@ static void leave_entry(struct cluster *c, struct node *n, struct task *t)
 // Puts the node before those that the job avoids already. Out of memory: it is not avoided.
 static void job_avoid(struct job *j, const char *name)
 {
-    char *list = NULL;
-    size_t len = strlen(name);
+    cleanup_strbuf struct strbuf list = {0};
+    size_t len = strlen(name), word;
     const char *at = j->avoid ? j->avoid : "";
-    if (strncmp(at, name, len) == 0 && (at[len] == '\n' || !at[len]))
-        return;
-    for (int i = 1; i < PLAN_AVOID_MAX && *at; i++) // as many of the others as count
-        at += strcspn(at, "\n") + (at[strcspn(at, "\n")] != '\0');
-    int others = j->avoid ? (int)(at - j->avoid) : 0;
-    if (asprintf(&list, "%s%s%.*s", name, others ? "\n" : "", others, j->avoid) < 0)
+    strbuf_puts(&list, name);
+    for (int n = 1; *at && n < PLAN_AVOID_MAX; at += word + (at[word] != '\0')) {
+        word = strcspn(at, "\n");
+        if (word == len && strncmp(at, name, len) == 0)
+            continue;
+        strbuf_printf(&list, "\n%.*s", (int)word, at);
+        n++;
+    }
+    if (list.failed)
         return;
     free(j->avoid);
-    j->avoid = list;
+    j->avoid = strbuf_take(&list);
 }
 
 static void again(struct cluster *c, struct node *n, struct task *t,

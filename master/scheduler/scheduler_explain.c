@@ -191,10 +191,10 @@ static int plan_job_now(struct cluster *c, struct job *j, json_t *ret)
 }
 
 // What other jobs have to say.
-static void plan_after(const struct job *j, json_t *body)
+static void plan_after(struct cluster *c, const struct job *j, json_t *body)
 {
     char text[REASON_BYTES];
-    dependency_text(j, text, sizeof(text));
+    dependency_plan_text(c, j->spec, j->user, text, sizeof(text));
     if (!text[0])
         return;
     json_put_bool(body, "starts_now", false);
@@ -215,12 +215,11 @@ int cluster_job_plan(struct cluster *c, struct job_spec *spec, const char *user,
     j->order = INT64_MAX;
     json_t *body = json_object();
     struct job *first = j->elements ? job_new_element(j, 0) : j; // of an array: as the others
-    r = dependency_bind(c, j, e);
+    r = dependency_check(c, spec, user, e);
     if (r == 0 && (!first || plan_job_now(c, first, body) < 0))
         r = err_set(e, -ENOMEM, "out of memory");
     if (r == 0)
-        plan_after(j, body);
-    dependency_unbind(j);
+        plan_after(c, j, body);
     if (first && first != j)
         job_free(first);
     j->spec = NULL; // the caller's

@@ -15,7 +15,7 @@
 
 struct other {  // behind a group that is not the job's own
     char *name; // all jobs of this name; NULL = a component of this one:
-    char id[ID_BYTES];
+    char id[JOB_ID_BYTES];
     int component;
 };
 
@@ -129,7 +129,7 @@ static void add_announced(struct cluster *c, struct job_rules *r, const struct j
         for (size_t k = 0; k < a->spec->n_components && strcmp(a->user, j->user) == 0; k++) {
             struct other o = {.component = (int)k};
             char shown[NAME_BYTES + 8];
-            if (a == j || !keeps_off(&a->spec->components[k], called(j)))
+            if (a == j || a == j->array || !keeps_off(&a->spec->components[k], called(j)))
                 continue;
             memcpy(o.id, a->id, sizeof(o.id));
             (void)snprintf(shown, sizeof(shown), "job:%.63s", a->name);
@@ -151,6 +151,7 @@ static void queue_anew(struct cluster *c, const char *name, const char *user)
 
 void rules_announce(struct cluster *c, struct job *j)
 {
+    j = j->array ? j->array : j; // which speaks for all its elements
     if (j->announced || j->state >= JOB_SUCCEEDED)
         return;
     for (size_t k = 0; k < j->spec->n_components; k++)
@@ -240,12 +241,13 @@ static int add_peers(struct scheduler *s, size_t *n, const struct job *j, int co
     return r;
 }
 
-static int add_elements(struct scheduler *s, size_t *n, const struct job *array, size_t group)
+static int add_elements(struct scheduler *s, size_t *n, const struct job *array, int component,
+                        size_t group)
 {
     int r = 0;
     for (int i = 0; i < array->spec->array.count && r == 0; i++)
         if (array->elements->made[i])
-            r = add_peers(s, n, array->elements->made[i], -1, group);
+            r = add_peers(s, n, array->elements->made[i], component, group);
     return r;
 }
 
@@ -255,7 +257,7 @@ static int add_named(struct cluster *c, size_t *n, const struct job *j, const ch
     int r = 0;
     for (const struct job *o = live_jobs_of_name(c, name); o && r == 0; o = o->live_next)
         if (o != j && strcmp(o->user, j->user) == 0)
-            r = o->elements ? add_elements(c->scheduler, n, o, group)
+            r = o->elements ? add_elements(c->scheduler, n, o, -1, group)
                             : add_peers(c->scheduler, n, o, -1, group);
     return r;
 }
@@ -272,6 +274,8 @@ int rules_peers(struct cluster *c, const struct job *j, const struct plan_peer *
             r = add_peers(c->scheduler, &n, j, (int)g, g);
         else if (o->name)
             r = add_named(c, &n, j, o->name, g);
+        else if (named && named->elements)
+            r = add_elements(c->scheduler, &n, named, o->component, g);
         else if (named)
             r = add_peers(c->scheduler, &n, named, o->component, g);
     }

@@ -162,8 +162,8 @@ static void on_taken(const struct redisReply *reply, void *userdata)
         return;
     }
     s->epoch = e;
-    s->commit = s->first_commit = c;
-    store_mark_put(s);
+    s->commit = s->first_commit =
+        c; // the mark tells of what was lost until the first batch is there
     store_set_up(s);
 }
 

@@ -48,6 +48,10 @@ void health_end(struct health *h)
 
 void health_freeze(struct health *h, bool frozen, int64_t now_ms)
 {
+    if (frozen && !h->frozen)
+        h->frozen_ms = now_ms;
+    if (!frozen && h->frozen && h->counts_from_ms) // its start goes on where it was
+        h->counts_from_ms += now_ms - h->frozen_ms;
     h->frozen = frozen;
     h->worthless |= h->verdict_fd >= 0;
     h->next_ms = now_ms + (h->verdict_fd >= 0 ? h->args->health_timeout_ms + GIVE_UP_MS

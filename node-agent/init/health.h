@@ -14,14 +14,15 @@
 struct health {
     const struct init_args *args;
     const struct record *rec;
-    bool on;         // the command runs and is to be looked after
-    bool well;       // the last word was "healthy"
-    bool frozen;     // nothing is judged
-    bool worthless;  // the check under way was frozen meanwhile: its verdict does not count
-    int failures;    // one after the other, beyond the start period
-    int verdict_fd;  // -1 = no check is under way
-    pid_t pid;       // of the check under way
-    int64_t next_ms; // when it begins, or when the one under way is given up (CLOCK_BOOTTIME)
+    bool on;           // the command runs and is to be looked after
+    bool well;         // the last word was "healthy"
+    bool frozen;       // nothing is judged
+    int64_t frozen_ms; // since then
+    bool worthless;    // the check under way was frozen meanwhile: its verdict does not count
+    int failures;      // one after the other, beyond the start period
+    int verdict_fd;    // -1 = no check is under way
+    pid_t pid;         // of the check under way
+    int64_t next_ms;   // when it begins, or when the one under way is given up (CLOCK_BOOTTIME)
     int64_t counts_from_ms; // failures before this are none: the start period
     char text[HEALTH_TEXT_BYTES];
 };

@@ -95,3 +95,14 @@ def test_keeping_off_another_job_counts_both_ways(cluster):
         both += nodes(cluster, f"{array}_{i}")
     assert len(set(both)) == 2 and nodes(cluster, apart)[0] not in both
     stop(cluster, apart, array)
+
+
+def test_array_keeps_another_job_off(cluster):
+    array = cluster.submit({**parts("apart", main=(1, 1, {"anti_affinity": ["job:loud"]})), "array": "0-1"})
+    own = []
+    for i in (0, 1):
+        cluster.wait_task(f"{array}_{i}", "running")
+        own += nodes(cluster, f"{array}_{i}")
+    loud = started(cluster, {**parts("loud", main=(6, 1, {})), "allocation": {"mode": "spread"}}, 6)
+    assert not set(own) & set(nodes(cluster, loud))
+    stop(cluster, loud, array)

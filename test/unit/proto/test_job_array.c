@@ -76,6 +76,12 @@ START_TEST(element_names)
         ck_assert(!job_element_split("a_7b", &len, &index));
         ck_assert(!job_element_split("a_1000000", &len, &index));
         ck_assert(!job_element_split("a7", &len, &index));
+        ck_assert(job_id_is("jmfrggzdfmztw"));
+        ck_assert(job_id_is("jmfrggzdfmztw_99999"));
+        ck_assert(!job_id_is("jmfrggzdfmztw_"));
+        ck_assert(!job_id_is("nmfrggzdfmztw_7"));
+        ck_assert(!job_id_is("jmfrggzdfmztwa_7"));
+        ck_assert(!job_id_is("train_7"));
     }
 END_TEST
 
