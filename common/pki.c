@@ -216,7 +216,9 @@ int pki_csr_new(const char *key_pem, const char *name, char **ret_csr_pem, struc
     cleanup_key EVP_PKEY *key = read_key(key_pem);
     cleanup_req X509_REQ *req = X509_REQ_new();
     cleanup_bio BIO *bio = BIO_new(BIO_s_mem());
-    if (!key || !req || !bio || X509_REQ_set_version(req, X509_REQ_VERSION_1) != 1 ||
+    if (!key)
+        return fail(e, -EINVAL, "private key");
+    if (!req || !bio || X509_REQ_set_version(req, X509_REQ_VERSION_1) != 1 ||
         !set_name(X509_REQ_get_subject_name(req), name) || X509_REQ_set_pubkey(req, key) != 1 ||
         X509_REQ_sign(req, key, EVP_sha256()) <= 0 || PEM_write_bio_X509_REQ(bio, req) != 1)
         return fail(e, -EIO, "making a certificate request");

@@ -19,7 +19,7 @@ int pki_ca_new(const char *key_pem, const char *cluster_id, int64_t life_s, char
 int pki_server_cert(const char *ca_cert_pem, const char *ca_key_pem, const char *key_pem,
                     const char *const *names, int64_t life_s, char **ret_cert_pem,
                     struct err *e) WARN_UNUSED;
-// A certificate request with CN `name`, proving possession of the key.
+// A certificate request with CN `name`, proving possession of the key. -EINVAL: it is none.
 int pki_csr_new(const char *key_pem, const char *name, char **ret_csr_pem,
                 struct err *e) WARN_UNUSED;
 // Signs the key of the (verified) request as CN `node_id`, extendedKeyUsage clientAuth; nothing

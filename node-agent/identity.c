@@ -90,8 +90,12 @@ static int load_key(const char *state_dir, struct identity *id, struct err *e)
     struct err why;
     int r = read_text(state_dir, "key.pem", &id->key_pem, e);
 
-    if (r == 0 && id->key_pem && pki_csr_new(id->key_pem, "x", &csr, &why) < 0)
+    if (r < 0)
+        return r;
+    if (id->key_pem && (r = pki_csr_new(id->key_pem, "x", &csr, &why)) == -EINVAL)
         r = damaged(state_dir, "key.pem", &id->key_pem, why.text, e);
+    else if (r < 0) // this machine's trouble, not the key's
+        return err_set(e, r, "%s/identity/key.pem: %s", state_dir, why.text);
     return r < 0 || id->key_pem ? r : new_key(state_dir, id, e);
 }
 

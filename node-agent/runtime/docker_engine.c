@@ -344,7 +344,7 @@ static void on_stream_end(const struct http_result *r, void *userdata)
 
 static int open_stream(struct docker *d)
 {
-    int64_t now = clock_real_ms();
+    int64_t now = clock_real_ms() + clock_step_ms(); // the machine's, as the engine's is
     cleanup_free char *filters =
         docker_filters(&d->o, true, !d->podman); // podman's delivers nothing with labels
     cleanup_free char *path = filters
