@@ -41,10 +41,10 @@ struct cluster {
     struct job_block *blocks; // from submission number first_block * 256 on
     size_t n_blocks, blocks_capacity;
     int64_t first_block;
-    bool jobs_listed;         // else records are being loaded
-    struct job *history;      // that are over, the first to end first (history.c)
-    struct job *history_logs; // the first of them that still has its logs
-    int64_t n_history;
+    bool jobs_listed;          // else records are being loaded
+    struct job *history;       // that are over, the first to end first (history.c)
+    struct job *history_logs;  // the first of them that still has its logs
+    int64_t n_history;         // with arrays' elements
     int64_t history_gone;      // deleted since the last word about it
     int64_t history_logs_gone; // likewise, of whose only the logs went
     bool history_busy;         // a deletion is on its way to the store

@@ -2,15 +2,26 @@
 // Jobs that are over are kept up to a number and an age; then they go with their records and logs,
 // the one that ended first goes first. A few at a time: the next ones only when the deletion of
 // these is durable, so that other work of the store comes between. Logs are bounded in bytes, too:
-// those of the job that ended first go first, its record stays.
+// those of the job that ended first go first, its record stays. An array is one of them, and as
+// much work and room as its elements: it counts with those that were made.
 #include "common/clock.h"
+#include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <utlist.h>
 
-#define STEP_JOBS 50
+#define STEP_JOBS 50 // and elements
+
+// The array is over: what is made of it later only shows what it was.
+static int size_of(const struct job *j)
+{
+    int size = 1;
+    for (int s = 0; j->elements && s < JOB_STATE_MAX; s++)
+        size += j->elements->n[s];
+    return size;
+}
 
 void history_add(struct cluster *c, struct job *j)
 {
@@ -18,7 +29,8 @@ void history_add(struct cluster *c, struct job *j)
         return;
     j->in_history = true;
     DL_APPEND2(c->history, j, history_prev, history_next);
-    c->n_history++;
+    j->history_size = size_of(j);
+    c->n_history += j->history_size;
     if (!c->history_logs)
         c->history_logs = j;
 }
@@ -31,7 +43,7 @@ void history_remove(struct cluster *c, struct job *j)
     if (c->history_logs == j)
         c->history_logs = j->history_next;
     DL_DELETE2(c->history, j, history_prev, history_next);
-    c->n_history--;
+    c->n_history -= j->history_size;
 }
 
 static int by_end(const struct job *a, const struct job *b)
@@ -52,9 +64,12 @@ void history_start(struct cluster *c)
     c->history_logs = c->history;
 }
 
-static bool too_many(const struct cluster *c)
+// Without it there are still as many as are kept; so an array larger than that is kept, too, until
+// as many have ended after it.
+static bool too_many(const struct cluster *c, const struct job *j)
 {
-    return c->options.history.jobs > 0 && c->n_history > c->options.history.jobs;
+    int64_t most = c->options.history.jobs;
+    return j && most > 0 && c->n_history - j->history_size >= most;
 }
 
 static bool too_old(const struct cluster *c, const struct job *j)
@@ -77,7 +92,7 @@ static bool logs_due(const struct cluster *c)
            c->options.logs_kept(c->options.userdata) > most;
 }
 
-// Of a few; how many.
+// Of a few; of how many, elements too.
 static int forget_logs(struct cluster *c)
 {
     int n = 0;
@@ -87,9 +102,9 @@ static int forget_logs(struct cluster *c)
         if (j->logs_gone)
             continue;
         job_forget_logs(c, j);
-        n++;
+        c->history_logs_gone++;
+        n += j->history_size;
     }
-    c->history_logs_gone += n;
     return n;
 }
 
@@ -103,10 +118,11 @@ static void step(int result, void *userdata)
         return; // closing
     bool old = old_may_go(c);
     for (struct job *j = c->history, *next;
-         j && (too_many(c) || (old && too_old(c, j))) && n < STEP_JOBS; j = next, n++) {
+         n < STEP_JOBS && (too_many(c, j) || (old && too_old(c, j))); j = next) {
         next = j->history_next;
         if (j->dependents || j->ended_listed || j->dirty)
             continue; // what waits for it comes first
+        n += j->history_size;
         job_drop(c, j);
         c->history_gone++;
     }
@@ -128,6 +144,7 @@ static void step(int result, void *userdata)
 
 void history_look(struct cluster *c)
 {
-    if (!c->history_busy && !c->options.restored && (too_many(c) || old_may_go(c) || logs_due(c)))
+    if (!c->history_busy && !c->options.restored &&
+        (too_many(c, c->history) || old_may_go(c) || logs_due(c)))
         step(0, c);
 }

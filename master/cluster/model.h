@@ -164,6 +164,7 @@ struct job {
     bool listed_live;
     struct job *history_prev, *history_next; // jobs that are over, by their end
     bool in_history;
+    int history_size;  // it and its made elements, then
     bool logs_gone;    // to make room for newer ones
     UT_hash_handle hh; // by id
 };

@@ -199,6 +199,59 @@ START_TEST(test_an_array_goes_whole)
     }
 END_TEST
 
+// An array that is over, with so many elements that were made.
+static struct job *array_over(const char *name, int made)
+{
+    char text[128];
+    (void)snprintf(text, sizeof(text),
+                   "{\"name\":\"%s\",\"array\":\"1-99\",\"components\":{\"m\":"
+                   "{\"command\":\"true\"}}}",
+                   name);
+    struct job *array = submit(text);
+    for (int i = 0; i < made; i++)
+        cluster_job_make(cluster, cluster_job_element(cluster, array, i));
+    cluster_job_stop(cluster, array, "ann", "enough");
+    settle();
+    ck_assert_int_eq(array->state, JOB_STOPPED);
+    return array;
+}
+
+START_TEST(test_an_array_counts_with_its_elements)
+    {
+        (void)over(1);
+        (void)array_over("arr", 3);
+        cluster->options.history.jobs = 5;
+        ck_assert_uint_eq(left(), 5);
+        cluster->options.history.jobs = 4;
+        ck_assert_uint_eq(left(), 4);
+        cluster->options.history.jobs = 2; // larger than what is kept
+        ck_assert_uint_eq(left(), 4);
+        (void)over(2);
+        ck_assert_uint_eq(left(), 5);
+        (void)over(3);
+        ck_assert_uint_eq(left(), 2);
+        ck_assert_ptr_null(cluster_job_find(cluster, "arr", NULL));
+        ck_assert_int_eq(cluster->n_history, 2);
+        (void)array_over("again", 4);
+        keep(9, 0); // a new master counts the same
+        ck_assert_int_eq(cluster->n_history, 7);
+    }
+END_TEST
+
+START_TEST(test_a_large_array_is_a_step)
+    {
+        (void)array_over("a", 50);
+        (void)array_over("b", 50);
+        (void)over(1);
+        cluster->options.history.jobs = 1;
+        history_look(cluster);
+        collect_only();
+        ck_assert_uint_eq(cluster_job_count(cluster), 52);
+        settle();
+        ck_assert_uint_eq(cluster_job_count(cluster), 1);
+    }
+END_TEST
+
 START_TEST(test_what_waited_for_it_is_decided_first)
     {
         struct job *first =
@@ -235,6 +288,8 @@ int main(void)
     tcase_add_test(t, test_logs_go_with_the_job);
     tcase_add_test(t, test_logs_are_bounded_in_bytes);
     tcase_add_test(t, test_an_array_goes_whole);
+    tcase_add_test(t, test_an_array_counts_with_its_elements);
+    tcase_add_test(t, test_a_large_array_is_a_step);
     tcase_add_test(t, test_what_waited_for_it_is_decided_first);
     tcase_set_timeout(t, 120);
     suite_add_tcase(s, t);
