@@ -101,6 +101,7 @@ static void deadline_over(struct cluster *c, struct node *n)
 {
     char reason[REASON_BYTES];
     n->drain.over = true;
+    orphan_expire(c, n, INT64_MAX);
     (void)snprintf(reason, sizeof(reason), "node %s is drained%s%s: its deadline is over", n->name,
                    n->drain.by[0] ? " by " : "", n->drain.by);
     if (n->tasks == 0)
@@ -124,7 +125,8 @@ void node_drain_look(struct cluster *c, struct node *n, int64_t now_boot_ms)
 
 void node_drain_emptied(struct cluster *c, struct node *n)
 {
-    if (!n->draining || n->drain.empty_told || n->tasks > 0)
+    if (!n->draining || n->drain.empty_told || n->tasks > 0 || n->orphans > 0 ||
+        n->given_away > 0 || n->strangers > 0)
         return;
     n->drain.empty_told = true;
     emit(c, n, "node.drained", NULL, n->drain.reason);

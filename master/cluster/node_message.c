@@ -240,6 +240,7 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
     }
     node_refresh_state(c, n);
     settle_look(c);
+    node_drain_emptied(c, n);
     node_remove_check(c, n);
     return 0;
 }

@@ -133,6 +133,8 @@ static void finish(struct cluster *c, struct node *n, const char *how)
     HASH_ITER (hh, n->assignments, a, next) {
         if (a->task)
             task_lost(c, n, a->task, why);
+        else
+            orphan_gone(c, n, a); // its logs have nobody else
     }
     forget_in_tasks(c, n);
     leave_note(c, n);

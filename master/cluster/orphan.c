@@ -21,7 +21,7 @@ bool orphan_keep(struct cluster *c, struct node *n, const struct attempt_status 
         return false; // then it is a stranger, and stopped
     (void)snprintf(a->id, sizeof(a->id), "%s", s->id);
     (void)snprintf(a->orphan_of, sizeof(a->orphan_of), "%s", s->job);
-    a->orphan_until_boot_ms = clock_boot_ms() + c->options.orphans_ms;
+    a->orphan_until_boot_ms = clock_boot_ms() + (n->drain.over ? 0 : c->options.orphans_ms);
     a->desired = DESIRED_RUN;
     assignment_adopt(c, n, a, s->state);
     n->orphans++;

@@ -135,6 +135,82 @@ START_TEST(a_stop_of_the_job_wins)
     }
 END_TEST
 
+// --- what runs there and is no task ---
+
+// A node that holds nothing but an attempt of a job that nobody knows.
+static struct agent *with_orphan(void)
+{
+    struct agent *x = other(start(JOB("")));
+    cluster->options.orphans_ms = 3600000;
+    x->n_held = 1;
+    x->held[0] = (struct attempt_status){
+        .id = "aaaaaaaaaaaaaaaaaaaaa", .job = "jaaaaaaaaaaaa", .state = ATTEMPT_RUNNING};
+    return x;
+}
+
+START_TEST(orphans_are_work)
+    {
+        struct agent *x = with_orphan();
+        enum desired_state want = DESIRED_RUN;
+        ck_assert_int_eq(say(x, true, NULL, false), 0);
+        ck_assert_int_eq(x->node->orphans, 1);
+        drain(x, "dust", DRAIN_KEEP);
+        ck_assert(!x->node->drain.empty_told);
+        (void)agent_apply(x, &want);
+        ck_assert_int_eq(want, DESIRED_RUN);
+        drain(x, NULL, 0);
+        until_over(x);
+        (void)agent_apply(x, &want);
+        ck_assert_int_eq(want, DESIRED_STOP);
+        ck_assert(!x->node->drain.empty_told);
+        agent_state(x, 0, ATTEMPT_ENDED, CAUSE_STOPPED, 143, LOGS_COMPLETE);
+        ck_assert_int_eq(x->node->orphans, 0);
+        ck_assert(x->node->drain.empty_told);
+    }
+END_TEST
+
+START_TEST(orphans_that_come_after_the_deadline_are_stopped)
+    {
+        struct agent *x = with_orphan();
+        enum desired_state want = DESIRED_RUN;
+        drain(x, NULL, 0);
+        until_over(x);
+        ck_assert_int_eq(say(x, true, NULL, false), 0);
+        (void)agent_apply(x, &want);
+        ck_assert_int_eq(want, DESIRED_STOP);
+    }
+END_TEST
+
+START_TEST(what_was_given_away_is_work)
+    {
+        struct agent *x = start(JOB(",\"on_node_lost\":{\"action\":\"restart\"}"));
+        task_lost(cluster, x->node, t, "silent");
+        settle();
+        ck_assert_int_eq(x->node->given_away, 1);
+        drain(x, NULL, DRAIN_KEEP);
+        ck_assert_int_eq(x->node->tasks, 0);
+        ck_assert(!x->node->drain.empty_told);
+        agent_state(x, 0, ATTEMPT_ENDED, CAUSE_STOPPED, 143, LOGS_COMPLETE);
+        ck_assert_int_eq(x->node->given_away, 0);
+        ck_assert(x->node->drain.empty_told);
+    }
+END_TEST
+
+START_TEST(logs_of_orphans_go_with_the_node)
+    {
+        struct agent *x = with_orphan();
+        ck_assert_int_eq(say(x, true, NULL, false), 0);
+        cluster_node_remove(cluster, x->node, "ann");
+        ck_assert(!x->node->gone);
+        ck_assert_int_eq(n_forgotten, 0);
+        x->node->identity.remove_deadline_boot_ms = clock_boot_ms();
+        node_remove_check(cluster, x->node);
+        ck_assert_int_eq(n_forgotten, 1);
+        ck_assert_str_eq(forgotten[0], x->held[0].id);
+        settle();
+    }
+END_TEST
+
 // --- orders that repeat and contradict ---
 
 START_TEST(what_is_not_said_stays)
@@ -290,6 +366,10 @@ int main(void)
     tcase_add_test(k, what_ended_before_the_stop_reached_it_has_ended);
     tcase_add_test(k, what_must_not_start_again_is_lost);
     tcase_add_test(k, a_stop_of_the_job_wins);
+    tcase_add_test(k, orphans_are_work);
+    tcase_add_test(k, orphans_that_come_after_the_deadline_are_stopped);
+    tcase_add_test(k, what_was_given_away_is_work);
+    tcase_add_test(k, logs_of_orphans_go_with_the_node);
     tcase_add_test(k, what_is_not_said_stays);
     tcase_add_test(k, resume_takes_all_back);
     tcase_add_test(k, a_removal_is_final);
