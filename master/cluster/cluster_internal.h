@@ -156,6 +156,10 @@ int node_identity_instance(struct cluster *c, struct node *n, const struct sync_
 // this master's, to CLOCK_STEP_MS; 0: agree with it. Without such nodes they don't.
 bool clock_agreed(const struct cluster *c, int64_t step_ms);
 
+// node.c: an event about the node; user and reason may be NULL.
+void node_emit(struct cluster *c, const struct node *n, const char *type, const char *user,
+               const char *reason);
+
 // node_timer.c
 void node_timer_arm(struct cluster *c); // for what is due first
 

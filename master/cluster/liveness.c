@@ -191,8 +191,7 @@ int cluster_node_off(struct cluster *c, struct node *n, const char *user, struct
     if (n->off || n->state == NODE_LOST)
         return 0;
     n->off = true;
-    event_emit(
-        c, &(struct event_fields){.type = "node.off", .object = "node", .node = n, .user = user});
+    node_emit(c, n, "node.off", user, NULL);
     mark(c);
     judge_cluster(c);
     judge_loss(c, n, clock_boot_ms());

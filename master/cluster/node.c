@@ -90,6 +90,13 @@ void node_set_key(struct cluster *c, struct node *n, const char *fingerprint)
         HASH_ADD(hh_key, c->nodes_by_key, key_fingerprint, strlen(n->key_fingerprint), n);
 }
 
+void node_emit(struct cluster *c, const struct node *n, const char *type, const char *user,
+               const char *reason)
+{
+    event_emit(c, &(struct event_fields){
+                      .type = type, .object = "node", .node = n, .user = user, .reason = reason});
+}
+
 void node_set_state(struct cluster *c, struct node *n, enum node_state s, const char *reason)
 {
     bool same = n->state == s;
@@ -100,8 +107,7 @@ void node_set_state(struct cluster *c, struct node *n, enum node_state s, const 
     node_dirty(c, n);
     char type[32];
     (void)snprintf(type, sizeof(type), "node.%s", node_state_to_string(s));
-    event_emit(c,
-               &(struct event_fields){.type = type, .object = "node", .node = n, .reason = reason});
+    node_emit(c, n, type, NULL, reason);
     want_schedule(c);
 }
 

@@ -11,13 +11,6 @@
 
 #include <string.h>
 
-static void emit(struct cluster *c, const struct node *n, const char *type, const char *user,
-                 const char *reason)
-{
-    event_emit(c, &(struct event_fields){
-                      .type = type, .object = "node", .node = n, .user = user, .reason = reason});
-}
-
 // The deadline as a moment of the wall clock as it is now. Without a step of it that is what was
 // said when the order was given, to the millisecond.
 static int64_t deadline_real_ms(const struct node_drain *d)
@@ -107,7 +100,7 @@ static void deadline_over(struct cluster *c, struct node *n)
     if (n->tasks == 0)
         return;
     log_info("nodes", "%s", reason);
-    emit(c, n, "node.drain_deadline", NULL, n->drain.reason);
+    node_emit(c, n, "node.drain_deadline", NULL, n->drain.reason);
     node_move_all(c, n, reason);
 }
 
@@ -129,7 +122,7 @@ void node_drain_emptied(struct cluster *c, struct node *n)
         n->given_away > 0 || n->strangers > 0)
         return;
     n->drain.empty_told = true;
-    emit(c, n, "node.drained", NULL, n->drain.reason);
+    node_emit(c, n, "node.drained", NULL, n->drain.reason);
 }
 
 // --- the verbs ---
@@ -176,7 +169,7 @@ int cluster_node_drain(struct cluster *c, struct node *n, const struct drain_ord
     (void)snprintf(d->by, sizeof(d->by), "%s", o->user);
     node_drain_text(n, text, sizeof(text));
     node_dirty(c, n);
-    emit(c, n, "node.draining", o->user, text);
+    node_emit(c, n, "node.draining", o->user, text);
     node_timer_arm(c);
     node_drain_emptied(c, n);
     want_schedule(c);
@@ -196,7 +189,7 @@ int cluster_node_resume(struct cluster *c, struct node *n, const char *user, str
     n->draining = false;
     n->drain = (struct node_drain){0};
     node_dirty(c, n);
-    emit(c, n, "node.resumed", user, NULL);
+    node_emit(c, n, "node.resumed", user, NULL);
     node_timer_arm(c);
     want_schedule(c);
     return 0;

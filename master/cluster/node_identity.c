@@ -12,13 +12,6 @@
 
 #define COPY(to, from) (void)snprintf(to, sizeof(to), "%s", from)
 
-static void emit(struct cluster *c, const struct node *n, const char *type, const char *user,
-                 const char *reason)
-{
-    event_emit(c, &(struct event_fields){
-                      .type = type, .object = "node", .node = n, .user = user, .reason = reason});
-}
-
 // --- the record ---
 
 void node_identity_to_record(const struct node *n, json_t *j)
@@ -112,7 +105,7 @@ static int join_new(struct cluster *c, const struct node_claim *claim, struct no
     n->approved = claim->approved;
     COPY(n->reason, claim->approved ? "joined, not heard from yet" : "waits for approval");
     node_dirty(c, n);
-    emit(c, n, "node.joined", NULL, NULL);
+    node_emit(c, n, "node.joined", NULL, NULL);
     *ret = n;
     return 0;
 }
@@ -135,7 +128,7 @@ int cluster_node_join(struct cluster *c, const struct node_claim *claim, struct 
             return name_taken(n, claim, e);
         log_info("nodes", "node %s: another machine takes its place, as %s said", n->name,
                  n->identity.replace_by);
-        emit(c, n, "node.replaced", n->identity.replace_by, NULL);
+        node_emit(c, n, "node.replaced", n->identity.replace_by, NULL);
         take_key(c, n, claim);
         node_dirty(c, n);
     }
@@ -168,7 +161,7 @@ static void use(struct cluster *c, struct node *n, const char *cert_fingerprint,
     i->next_until_ms = 0;
     node_dirty(c, n);
     if (renewed)
-        emit(c, n, "node.certificate_renewed", NULL, NULL);
+        node_emit(c, n, "node.certificate_renewed", NULL, NULL);
 }
 
 bool cluster_node_uses(struct cluster *c, struct node *n, const char *cert_fingerprint,
@@ -215,7 +208,7 @@ int node_identity_instance(struct cluster *c, struct node *n, const struct sync_
             since, n->name, n->id, i->last_instance, n->name);
     }
     if (told && !comes_after(msg, i->last_instance)) {
-        emit(c, n, "node.replaced", i->replace_by, "a copy of its state goes on");
+        node_emit(c, n, "node.replaced", i->replace_by, "a copy of its state goes on");
         i->replace_until_ms = 0;
     }
     COPY(i->last_instance, msg->instance);
@@ -243,7 +236,7 @@ int cluster_node_approve(struct cluster *c, struct node *n, const char *user, st
         return r;
     n->approved = true;
     node_dirty(c, n);
-    emit(c, n, "node.approved", user, NULL);
+    node_emit(c, n, "node.approved", user, NULL);
     if (n->connected)
         node_refresh_state(c, n);
     else if (n->state == NODE_PENDING)
@@ -257,7 +250,7 @@ int cluster_node_replace(struct cluster *c, struct node *n, const char *user, st
     if (r < 0)
         return r;
     if (!replaceable(n))
-        emit(c, n, "node.replaceable", user, NULL);
+        node_emit(c, n, "node.replaceable", user, NULL);
     n->identity.replace_until_ms = clock_real_ms() + NODE_REPLACE_MS;
     COPY(n->identity.replace_by, user);
     node_dirty(c, n);
@@ -273,6 +266,6 @@ void cluster_node_set_labels(struct cluster *c, struct node *n, json_t *labels, 
     json_decref(n->labels);
     n->labels = labels;
     node_dirty(c, n);
-    emit(c, n, "node.labelled", user, NULL);
+    node_emit(c, n, "node.labelled", user, NULL);
     want_schedule(c);
 }

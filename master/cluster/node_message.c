@@ -35,8 +35,7 @@ static int check_instance(struct cluster *c, struct node *n, const struct sync_r
     if (r < 0)
         return r;
     if (n->instance[0])
-        event_emit(
-            c, &(struct event_fields){.type = "node.agent_restarted", .object = "node", .node = n});
+        node_emit(c, n, "node.agent_restarted", NULL, NULL);
     log_info("nodes", "node %s: instance %s begins", n->name, msg->instance);
     (void)snprintf(n->instance, sizeof(n->instance), "%s", msg->instance);
     n->last_seq = 0;

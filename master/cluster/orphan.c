@@ -25,8 +25,7 @@ bool orphan_keep(struct cluster *c, struct node *n, const struct attempt_status 
     a->desired = DESIRED_RUN;
     assignment_adopt(c, n, a, s->state);
     n->orphans++;
-    event_emit(c, &(struct event_fields){
-                      .type = "node.orphan", .object = "node", .node = n, .reason = s->job});
+    node_emit(c, n, "node.orphan", NULL, s->job);
     return true;
 }
 
@@ -50,9 +49,7 @@ int cluster_node_stop_orphans(struct cluster *c, struct node *n, const char *use
 {
     (void)e;
     if (n->orphans > 0)
-        event_emit(c,
-                   &(struct event_fields){
-                       .type = "node.orphans_stopped", .object = "node", .node = n, .user = user});
+        node_emit(c, n, "node.orphans_stopped", user, NULL);
     orphan_expire(c, n, INT64_MAX);
     return 0;
 }

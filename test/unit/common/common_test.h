@@ -4,6 +4,7 @@
 
 #include <check.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 // Runs `n` tests as one suite; the result is main()'s.
@@ -20,6 +21,13 @@ static inline int run_suite(const char *name, const TTest *const *tests, size_t 
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return failed != 0;
+}
+
+// How many cases, which seed: set for longer runs by hand.
+static inline uint64_t number_from_env(const char *name, uint64_t otherwise)
+{
+    const char *v = getenv(name);
+    return v ? strtoull(v, NULL, 10) : otherwise;
 }
 
 #define RUN_SUITE(name, timeout_s, ...)                                                            \

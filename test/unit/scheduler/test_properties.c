@@ -6,6 +6,8 @@
 // given what plan_explain says it lacks. SEED= and CASES= choose others.
 #include "master/scheduler/queue.h"
 
+#include "test/unit/common/common_test.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -412,15 +414,9 @@ static void one_case(void)
     plan_index_free(index_of);
 }
 
-static uint64_t from_env(const char *name, uint64_t otherwise)
-{
-    const char *v = getenv(name);
-    return v ? strtoull(v, NULL, 10) : otherwise;
-}
-
 START_TEST(what_always_holds)
     {
-        uint64_t cases = from_env("CASES", 4000), first = from_env("SEED", 1);
+        uint64_t cases = number_from_env("CASES", 4000), first = number_from_env("SEED", 1);
         for (uint64_t i = 0; i < cases; i++) {
             uint64_t before = 0;
             for (int again = 0; again < (i % 8 ? 1 : 2); again++) {
@@ -440,16 +436,4 @@ START_TEST(what_always_holds)
     }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("properties");
-    TCase *t = tcase_create("properties");
-    tcase_add_test(t, what_always_holds);
-    tcase_set_timeout(t, 1200);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+RUN_SUITE("properties", 1200, what_always_holds)

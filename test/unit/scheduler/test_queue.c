@@ -6,6 +6,8 @@
 // looks at it only when there is more.) SEED= and CASES= choose others.
 #include "master/scheduler/queue.h"
 
+#include "test/unit/common/common_test.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,15 +302,9 @@ static void one_case(void)
     side_free(&full);
 }
 
-static uint64_t from_env(const char *name, uint64_t otherwise)
-{
-    const char *v = getenv(name);
-    return v ? strtoull(v, NULL, 10) : otherwise;
-}
-
 START_TEST(kept_equals_full)
     {
-        uint64_t cases = from_env("CASES", 400), seed = from_env("SEED", 1);
+        uint64_t cases = number_from_env("CASES", 400), seed = number_from_env("SEED", 1);
         for (uint64_t i = 0; i < cases; i++) {
             state = seed_now = seed + i;
             (void)pick(2);
@@ -317,16 +313,4 @@ START_TEST(kept_equals_full)
     }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("queue");
-    TCase *t = tcase_create("queue");
-    tcase_add_test(t, kept_equals_full);
-    tcase_set_timeout(t, 300);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+RUN_SUITE("queue", 300, kept_equals_full)

@@ -4,6 +4,8 @@
 // placement exists at all one is nearly always found. SEED= and CASES= choose others.
 #include "master/scheduler/scope.h"
 
+#include "test/unit/common/common_test.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,15 +223,9 @@ static void one_case(uint64_t seed)
     plan_explanation_free(&e);
 }
 
-static uint64_t from_env(const char *name, uint64_t otherwise)
-{
-    const char *v = getenv(name);
-    return v ? strtoull(v, NULL, 10) : otherwise;
-}
-
 START_TEST(rules_are_kept)
     {
-        uint64_t cases = from_env("CASES", 20000), seed = from_env("SEED", 1);
+        uint64_t cases = number_from_env("CASES", 20000), seed = number_from_env("SEED", 1);
         for (uint64_t i = 0; i < cases; i++) {
             state = seed + i;
             (void)pick(2);
@@ -242,16 +238,4 @@ START_TEST(rules_are_kept)
     }
 END_TEST
 
-int main(void)
-{
-    Suite *s = suite_create("scope");
-    TCase *t = tcase_create("scope");
-    tcase_add_test(t, rules_are_kept);
-    tcase_set_timeout(t, 300);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+RUN_SUITE("scope", 300, rules_are_kept)
