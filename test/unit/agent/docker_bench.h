@@ -5,6 +5,7 @@
 
 #include "test/unit/agent/dockerd_util.h"
 #include "test/unit/agent/runtime_util.h"
+#include "test/unit/suite.h"
 
 #include <sys/prctl.h>
 
@@ -92,11 +93,8 @@ UNUSED static int run_docker_suite(const char *name, TCase *with_engine, TCase *
     tcase_set_timeout(with_engine, 90);
     if (possible)
         suite_add_tcase(s, with_engine);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
+    int failed = run_suite(s);
     if (possible)
         dockerd_stop();
-    return failed != 0;
+    return failed;
 }

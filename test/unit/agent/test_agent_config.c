@@ -6,6 +6,7 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/pki.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -179,7 +180,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("agent config");
     TCase *tc = tcase_create("config");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, defaults);
@@ -188,10 +188,5 @@ int main(void)
     tcase_add_test(tc, refusals);
     tcase_add_test(tc, token_from_a_file);
     tcase_add_test(tc, identity_is_kept);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("agent config", tc);
 }

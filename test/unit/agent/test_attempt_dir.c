@@ -4,6 +4,7 @@
 
 #include "node-agent/attempt_dir.h"
 #include "node-agent/init/lease.h"
+#include "test/unit/suite.h"
 
 #include <errno.h>
 #include <sys/file.h>
@@ -287,7 +288,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("attempt_dir");
     TCase *t = tcase_create("files");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, claims_know_their_boot);
@@ -302,10 +302,5 @@ int main(void)
     tcase_add_test(t, links_and_pipes_are_not_followed);
     tcase_add_test(t, lock_tells_of_a_living_init);
     tcase_add_test(t, lease_is_what_init_reads);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("attempt_dir", t);
 }

@@ -3,6 +3,7 @@
 #include "node-agent/runtime/docker_api.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -180,7 +181,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("docker_api");
     TCase *t = tcase_create("api");
     tcase_add_test(t, body);
     tcase_add_test(t, host_network_names_the_node);
@@ -188,10 +188,5 @@ int main(void)
     tcase_add_test(t, errors);
     tcase_add_test(t, references_and_labels);
     tcase_add_test(t, image_command);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("docker_api", t);
 }

@@ -6,6 +6,7 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -477,7 +478,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("executor");
     TCase *tc = tcase_create("executor");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, life_of_an_attempt);
@@ -491,10 +491,5 @@ int main(void)
     tcase_add_loop_test(tc, started_but_gone_is_unknown, 0, 2);
     tcase_add_test(tc, running_that_vanishes_is_unknown);
     tcase_add_test(tc, existing_claim_is_never_started);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("executor", tc);
 }

@@ -6,6 +6,7 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -212,7 +213,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("gpu");
     TCase *tc = tcase_create("gpu");
     tcase_set_timeout(tc, 30);
     tcase_add_checked_fixture(tc, build_stub, remove_stub);
@@ -222,10 +222,5 @@ int main(void)
     tcase_add_test(tc, probe_simulates_without_cards);
     tcase_add_test(tc, hanging_library_stops_nobody);
     tcase_add_test(tc, amd_by_sysfs);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("gpu", tc);
 }

@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "node-agent/address.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -203,7 +204,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("hardware");
     TCase *tc = tcase_create("hardware");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, cpu);
@@ -213,10 +213,5 @@ int main(void)
     tcase_add_test(tc, nothing_there);
     tcase_add_test(tc, report_of_this_machine);
     tcase_add_test(tc, urls_and_addresses);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("hardware", tc);
 }

@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "node-agent/init/args.h"
 #include "node-agent/init/lease.h"
+#include "test/unit/suite.h"
 
 #include <errno.h>
 #include <sys/prctl.h>
@@ -340,9 +341,5 @@ int main(void)
     tcase_add_test(parsers, lease_file);
     suite_add_tcase(s, life);
     suite_add_tcase(s, parsers);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

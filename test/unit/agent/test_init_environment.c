@@ -3,6 +3,7 @@
 #include "node-agent/init/environment.h"
 
 #include "common/atomic_file.h"
+#include "test/unit/suite.h"
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,14 +45,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("init_environment");
     TCase *t = tcase_create("environment");
     tcase_add_test(t, test_replaces_ours);
     tcase_add_test(t, test_bad_files);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("init_environment", t);
 }

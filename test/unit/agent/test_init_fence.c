@@ -4,6 +4,7 @@
 #include "test/unit/agent/init_util.h"
 
 #include "common/clock.h"
+#include "test/unit/suite.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -250,7 +251,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("init_fence");
     TCase *fence = tcase_create("fence");
     tcase_add_checked_fixture(fence, setup, teardown);
     tcase_set_timeout(fence, 30);
@@ -264,10 +264,5 @@ int main(void)
     tcase_add_test(fence, damaged_file_keeps_the_deadline);
     tcase_add_test(fence, longer_lease_taken_back_is_seen_at_once);
     tcase_add_test(fence, freezer_of_the_control_group);
-    suite_add_tcase(s, fence);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("init_fence", fence);
 }

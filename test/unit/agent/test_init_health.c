@@ -2,6 +2,7 @@
 // meadow-init's health checks, by the program itself: words, the end by retries, a check that is
 // stopped and can't end itself.
 #include "test/unit/agent/init_util.h"
+#include "test/unit/suite.h"
 
 static struct init_run run;
 
@@ -109,7 +110,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("init_health");
     TCase *c = tcase_create("program");
     tcase_add_checked_fixture(c, NULL, teardown);
     tcase_set_timeout(c, 60);
@@ -119,10 +119,5 @@ int main(void)
     tcase_add_test(c, a_check_that_cannot_end_itself_is_given_up);
     tcase_add_test(c, what_is_no_program_is_unhealthy);
     tcase_add_test(c, nobody_at_the_port);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("init_health", c);
 }

@@ -4,6 +4,7 @@
 #include "test/unit/agent/init_util.h"
 
 #include "node-agent/init/streams.h"
+#include "test/unit/suite.h"
 
 #include <endian.h>
 #include <sys/mount.h>
@@ -228,7 +229,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("init_logs");
     TCase *t = tcase_create("logs");
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_set_timeout(t, 20);
@@ -242,10 +242,5 @@ int main(void)
     tcase_add_test(t, stray_holder_of_the_pipe_does_not_hang);
     tcase_add_test(t, echo_is_capped_and_never_blocks);
     tcase_add_test(t, full_disk_is_a_gap_and_the_end_is_known);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("init_logs", t);
 }

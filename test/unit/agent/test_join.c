@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 #include "common/pki.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -198,7 +199,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("join");
     TCase *tc = tcase_create("join");
     tcase_set_timeout(tc, 30);
     tcase_add_checked_fixture(tc, setup, teardown);
@@ -210,10 +210,5 @@ int main(void)
     tcase_add_test(tc, nobody_there);
     tcase_add_test(tc, problems_are_read);
     tcase_add_test(tc, cancelled);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("join", tc);
 }

@@ -2,6 +2,7 @@
 // The link's state table: joining before syncing, backoff and recovery, late events, failures from
 // inside a step.
 #include "node-agent/link.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 
@@ -117,17 +118,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("link");
     TCase *tc = tcase_create("link");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, joins_then_syncs);
     tcase_add_test(tc, backs_off_and_recovers);
     tcase_add_test(tc, a_step_that_fails_at_once);
     tcase_add_test(tc, refused_waits_longest);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("link", tc);
 }

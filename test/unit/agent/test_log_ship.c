@@ -6,6 +6,7 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/strbuf.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <endian.h>
@@ -353,7 +354,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("log_ship");
     TCase *tc = tcase_create("log_ship");
     tcase_set_timeout(tc, 30);
     tcase_add_checked_fixture(tc, setup, teardown);
@@ -367,10 +367,5 @@ int main(void)
     tcase_add_test(tc, unwanted_logs_end_incomplete);
     tcase_add_test(tc, forgetting_with_a_post_under_way);
     tcase_add_test(tc, a_pipe_in_place_of_a_log_harms_nobody);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("log_ship", tc);
 }

@@ -3,6 +3,7 @@
 #include "node-agent/policy.h"
 
 #include "common/atomic_file.h"
+#include "test/unit/suite.h"
 #include <check.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -187,7 +188,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("policy");
     TCase *t = tcase_create("policy");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_uids);
@@ -197,10 +197,5 @@ int main(void)
     tcase_add_test(t, test_host_paths);
     tcase_add_test(t, test_guarded_paths);
     tcase_add_test(t, test_lists_are_checked);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("policy", t);
 }

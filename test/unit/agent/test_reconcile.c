@@ -4,6 +4,7 @@
 #include "node-agent/reconcile.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -221,7 +222,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("reconcile");
     TCase *tc = tcase_create("reconcile");
     tcase_add_test(tc, fresh_attempt_starts);
     tcase_add_test(tc, earlier_instances_attempt);
@@ -230,10 +230,5 @@ int main(void)
     tcase_add_test(tc, invariants_over_everything);
     tcase_add_test(tc, assignment_full_and_delta);
     tcase_add_test(tc, changes_are_numbered_and_acknowledged);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("reconcile", tc);
 }

@@ -7,6 +7,7 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/pki.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -213,7 +214,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("renew");
     TCase *t = tcase_create("renew");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 30);
@@ -222,10 +222,5 @@ int main(void)
     tcase_add_test(t, a_removed_node_needs_another_token);
     tcase_add_test(t, renewed_when_due);
     tcase_add_test(t, a_failure_is_tried_again);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("renew", t);
 }

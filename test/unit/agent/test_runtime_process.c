@@ -4,6 +4,7 @@
 #include "test/unit/agent/runtime_util.h"
 
 #include "node-agent/runtime/proc_scan.h"
+#include "test/unit/suite.h"
 
 #include <errno.h>
 #include <sys/prctl.h>
@@ -381,7 +382,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("runtime_process");
     TCase *t = tcase_create("process");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 70);
@@ -404,10 +404,5 @@ int main(void)
     tcase_add_test(t, memory_limit_kills_and_is_told);
     tcase_add_test(t, timeout_is_told);
     tcase_add_test(t, task_is_its_user_without_rights);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("runtime_process", t);
 }

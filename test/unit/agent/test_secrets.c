@@ -4,6 +4,7 @@
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,17 +121,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("secrets");
     TCase *t = tcase_create("secrets");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_files);
     tcase_add_test(t, test_one_that_is_gone);
     tcase_add_test(t, test_sweep);
     tcase_add_test(t, test_a_folder_of_somebody_else_is_not_used);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("secrets", t);
 }

@@ -3,6 +3,7 @@
 #include "test/unit/agent/init_util.h"
 
 #include "node-agent/state_file.h"
+#include "test/unit/suite.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -88,17 +89,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("state_file");
     TCase *c = tcase_create("state_file");
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_test(c, good_is_read);
     tcase_add_test(c, missing_is_none);
     tcase_add_test(c, damaged_is_set_aside);
     tcase_add_test(c, what_cannot_be_read_is_no_damage);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("state_file", c);
 }

@@ -10,6 +10,7 @@
 #include "common/http_client.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <limits.h>
@@ -382,7 +383,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("agent");
     TCase *tc = tcase_create("agent");
     tcase_set_timeout(tc, 60);
     tcase_add_checked_fixture(tc, setup, teardown);
@@ -395,10 +395,5 @@ int main(void)
     tcase_add_test(tc, runs_on_while_the_master_is_silent);
     tcase_add_test(tc, one_agent_per_state_folder);
     tcase_add_test(tc, local_status_api);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("agent", tc);
 }

@@ -4,6 +4,7 @@
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -151,7 +152,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("task_env");
     TCase *tc = tcase_create("task_env");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, process_with_real_cards);
@@ -159,10 +159,5 @@ int main(void)
     tcase_add_test(tc, container);
     tcase_add_test(tc, users_values);
     tcase_add_test(tc, many_peers_go_into_a_file);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("task_env", tc);
 }

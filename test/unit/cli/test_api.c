@@ -4,6 +4,7 @@
 #include "cli/api.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <pthread.h>
@@ -253,7 +254,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("api");
     TCase *t = tcase_create("api");
     tcase_add_test(t, a_change_is_repeated_with_the_same_key);
     tcase_add_test(t, a_read_has_no_key_and_any_status_is_an_answer);
@@ -263,10 +263,5 @@ int main(void)
     tcase_add_test(t, an_interrupt_ends_a_stream);
     tcase_add_test(t, a_file_is_uploaded_again_from_its_beginning);
     tcase_add_test(t, paths_are_encoded);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("api", t);
 }

@@ -4,6 +4,7 @@
 #include "cli/args.h"
 
 #include "cli/command.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -136,7 +137,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("args");
     TCase *t = tcase_create("args");
     tcase_add_test(t, every_command_is_found);
     tcase_add_test(t, options_stand_anywhere);
@@ -146,10 +146,5 @@ int main(void)
     tcase_add_loop_test(t, mistakes_are_told, 0, sizeof(wrong) / sizeof(wrong[0]));
     tcase_add_test(t, help_needs_no_arguments);
     tcase_add_test(t, too_many_options_are_refused);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("args", t);
 }

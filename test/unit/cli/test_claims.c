@@ -4,6 +4,7 @@
 #include "cli/ports.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -82,16 +83,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("claims");
     TCase *t = tcase_create("claims");
     tcase_add_test(t, claims_do_not_meet);
     tcase_add_test(t, a_claim_ends_with_its_holder);
     tcase_add_test(t, ranges_with_a_listener_are_passed_over);
     tcase_add_test(t, too_large_a_range_is_refused);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("claims", t);
 }

@@ -7,6 +7,7 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -192,7 +193,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("context");
     TCase *t = tcase_create("context");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, nothing_names_a_master);
@@ -202,10 +202,5 @@ int main(void)
     tcase_add_test(t, contexts_are_kept_private_and_found);
     tcase_add_test(t, a_context_may_name_a_far_master);
     tcase_add_test(t, a_pid_counts_only_while_its_file_is_locked);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("context", t);
 }

@@ -3,9 +3,9 @@
 #include "cli/job_file.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char file[] = "name: x\n"
@@ -118,7 +118,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_file");
     TCase *t = tcase_create("job_file");
     tcase_add_loop_test(t, values_are_set, 0, sizeof(good) / sizeof(good[0]));
     tcase_add_test(t, lists_are_reached_by_index);
@@ -126,10 +125,5 @@ int main(void)
     tcase_add_test(t, what_was_written_stays);
     tcase_add_test(t, formats_are_told_apart);
     tcase_add_test(t, files_that_cannot_be_read_are_told);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("job_file", t);
 }

@@ -4,6 +4,7 @@
 #include "cli/log_print.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -104,17 +105,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("log_print");
     TCase *t = tcase_create("log_print");
     tcase_add_loop_test(t, pieces_of_any_size, 0, 40);
     tcase_add_test(t, a_stream_that_begins_again_repeats_nothing);
     tcase_add_test(t, times_and_colours_when_asked_for);
     tcase_add_test(t, json_passes_through);
     tcase_add_test(t, damage_costs_one_line);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("log_print", t);
 }

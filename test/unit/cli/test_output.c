@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/yaml.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -131,7 +132,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("output");
     TCase *t = tcase_create("output");
     tcase_add_test(t, yaml_looks_as_people_write_it);
     tcase_add_loop_test(t, yaml_reads_back_the_same, 0, sizeof(values) / sizeof(values[0]));
@@ -140,10 +140,5 @@ int main(void)
     tcase_add_test(t, lines_are_cut_at_the_width);
     tcase_add_test(t, control_characters_are_shown_harmless);
     tcase_add_test(t, formats_have_names);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("output", t);
 }

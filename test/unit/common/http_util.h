@@ -7,7 +7,7 @@
 #include "common/cleanup.h"
 #include "common/http_client.h"
 #include "common/http_server.h"
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 #include "test/unit/common/pki_util.h"
 
 #include <dirent.h>

@@ -4,7 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/pki.h"
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 struct identity {
     char *key, *cert;

@@ -3,7 +3,7 @@
 #include "common/atomic_file.h"
 
 #include "common/cleanup.h"
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <dirent.h>
 #include <fcntl.h>

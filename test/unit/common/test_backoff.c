@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Backoff: grows, is bounded, starts again after a success.
 #include "common/backoff.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 
@@ -66,16 +67,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("backoff");
     TCase *tc = tcase_create("backoff");
     tcase_add_test(tc, grows_to_its_bound);
     tcase_add_test(tc, is_spread);
     tcase_add_test(tc, one_delay_is_spread);
     tcase_add_test(tc, odd_bounds);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("backoff", tc);
 }

@@ -2,7 +2,7 @@
 // RFC 3339 both ways, and clocks that do not run backwards.
 #include "common/clock.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <string.h>
 #include <sys/syscall.h>

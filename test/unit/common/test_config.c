@@ -3,6 +3,7 @@
 #include "common/config.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stddef.h>
@@ -146,16 +147,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("config");
     TCase *c = tcase_create("config");
-
     tcase_add_test(c, defaults);
     tcase_add_test(c, a_file);
     tcase_add_test(c, mistakes);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("config", c);
 }

@@ -2,6 +2,7 @@
 // Daemon helper: notifications arrive at a real socket, signals call back once, the pid file is
 // exclusive and removed.
 #include "common/daemon.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -140,15 +141,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("daemon");
     TCase *tc = tcase_create("daemon");
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, signals_and_notifications);
     tcase_add_test(tc, pid_file_is_exclusive);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("daemon", tc);
 }

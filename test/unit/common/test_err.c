@@ -2,7 +2,7 @@
 // Error texts: code passes through, wrapping puts context in front, long texts are cut.
 #include "common/err.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <string.h>
 

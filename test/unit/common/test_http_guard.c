@@ -4,7 +4,7 @@
 
 #include "common/cleanup.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -190,7 +190,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("http_guard");
     TCase *tc = tcase_create("http_guard");
     tcase_add_test(tc, good_requests_pass);
     tcase_add_test(tc, bad_requests_are_refused);
@@ -198,10 +197,5 @@ int main(void)
     tcase_add_test(tc, nul_is_refused);
     tcase_add_test(tc, header_lines_are_bounded);
     tcase_add_test(tc, heads_are_bounded_and_bodies_are_not);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("http_guard", tc);
 }

@@ -4,7 +4,7 @@
 #include "common/http_inner.h"
 
 #include "common/cleanup.h"
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <fcntl.h>
 #include <string.h>

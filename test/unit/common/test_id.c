@@ -2,7 +2,7 @@
 // Identifiers: shape, alphabet, and that two of them differ.
 #include "common/id.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <string.h>
 

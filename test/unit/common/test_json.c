@@ -3,7 +3,7 @@
 #include "common/json.h"
 
 #include "common/cleanup.h"
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <string.h>
 

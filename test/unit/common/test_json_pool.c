@@ -2,6 +2,7 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/json_pool.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -75,15 +76,9 @@ END_TEST
 int main(void)
 {
     json_pool_start();
-    Suite *s = suite_create("json_pool");
     TCase *t = tcase_create("json_pool");
     tcase_add_test(t, test_round_trips);
     tcase_add_test(t, test_live_pieces_are_apart);
     tcase_add_test(t, test_more_than_is_kept);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("json_pool", t);
 }

@@ -2,7 +2,7 @@
 // Log lines on stderr: format, level, and that one event stays one line.
 #include "common/log.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <stdio.h>
 #include <string.h>

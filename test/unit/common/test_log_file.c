@@ -3,7 +3,7 @@
 #include "common/log.h"
 #include "common/log_file.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -131,17 +131,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("log_file");
     TCase *t = tcase_create("bounds");
     tcase_add_checked_fixture(t, begin, end);
     tcase_set_timeout(t, 60);
     tcase_add_test(t, a_full_file_is_turned);
     tcase_add_test(t, what_is_no_such_file);
     tcase_add_test(t, before_it_is_opened);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("log_file", t);
 }

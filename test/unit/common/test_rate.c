@@ -6,7 +6,7 @@
 #include "common/http_address.h"
 #include "common/log_limit.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -148,7 +148,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rate");
     TCase *tc = tcase_create("rate");
     tcase_add_test(tc, a_burst_then_the_rate);
     tcase_add_test(tc, never_more_than_a_burst);
@@ -157,10 +156,5 @@ int main(void)
     tcase_add_test(tc, rate_zero_lets_all_through);
     tcase_add_test(tc, one_line_an_interval);
     tcase_add_test(tc, addresses);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("rate", tc);
 }

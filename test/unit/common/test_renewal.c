@@ -2,7 +2,7 @@
 // When certificates are replaced, and what is left of them.
 #include "common/renewal.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #define S INT64_C(1000)
 #define DAY (86400 * S)

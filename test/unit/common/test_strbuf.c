@@ -2,7 +2,7 @@
 // The growing buffer: always terminated, grows over many sizes, gives bytes and memory away.
 #include "common/strbuf.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <string.h>
 

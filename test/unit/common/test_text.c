@@ -3,6 +3,7 @@
 #include "common/text.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <errno.h>
@@ -93,17 +94,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("text");
     TCase *c = tcase_create("text");
-
     tcase_add_test(c, suggestions);
     tcase_add_test(c, quotes);
     tcase_add_test(c, utf8);
     tcase_add_test(c, percent);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("text", c);
 }

@@ -3,6 +3,7 @@
 #include "common/units.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -220,18 +221,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("units");
     TCase *c = tcase_create("units");
-
     tcase_add_test(c, cpu);
     tcase_add_test(c, memory);
     tcase_add_test(c, duration);
     tcase_add_test(c, printing_and_parsing_are_inverses);
     tcase_add_test(c, texts);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("units", c);
 }

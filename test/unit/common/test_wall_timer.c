@@ -4,7 +4,7 @@
 #include "common/wall_timer.h"
 
 #include "common/clock.h"
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 static uv_loop_t loop;
 static struct wall_timer *timer;

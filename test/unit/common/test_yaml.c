@@ -7,6 +7,7 @@
 #include "common/json.h"
 #include "common/json_marks.h"
 #include "common/strbuf.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -186,19 +187,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("yaml");
     TCase *c = tcase_create("yaml");
-
     tcase_add_test(c, scalars);
     tcase_add_test(c, positions_and_sources);
     tcase_add_test(c, refusals);
     tcase_add_test(c, a_nul_byte_in_the_file);
     tcase_add_test(c, limits);
     tcase_add_test(c, json_positions);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("yaml", c);
 }

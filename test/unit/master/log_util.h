@@ -6,6 +6,7 @@
 #include "common/cleanup.h"
 #include "common/strbuf.h"
 #include "master/logs/log_store.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -105,13 +106,4 @@ static inline void expect_tail(const char *attempt, unsigned channels, int64_t t
 static inline void expect(const char *attempt, const char *expected)
 {
     expect_tail(attempt, LOG_ALL_CHANNELS, LOG_TAIL_ALL, expected);
-}
-
-static inline int run_suite(Suite *s)
-{
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failures = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failures != 0;
 }

@@ -6,6 +6,7 @@
 #include "common/atomic_file.h"
 #include "common/backoff.h"
 #include "master/store/store.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -94,13 +95,4 @@ static inline bool process_lives(pid_t pid)
     (void)!fscanf(f, "%*d (%*[^)]) %c", &state);
     (void)fclose(f);
     return state != 'Z' && state != 'X';
-}
-
-static inline int run_suite(Suite *suite)
-{
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures != 0;
 }

@@ -5,6 +5,7 @@
 
 #include "master/cluster/array.h"
 #include "master/cluster/dependency.h"
+#include "test/unit/suite.h"
 
 static struct job *put(const char *name, const char *array, const char *more)
 {
@@ -224,7 +225,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("array");
     TCase *t = tcase_create("array");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_what_waits_is_one_record);
@@ -233,10 +233,5 @@ int main(void)
     tcase_add_test(t, test_a_job_waits_for_an_element);
     tcase_add_test(t, test_a_restarted_master_goes_on_with_the_rest);
     tcase_add_test(t, test_environment_names_the_element);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("array", t);
 }

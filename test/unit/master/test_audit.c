@@ -5,6 +5,7 @@
 #include "master/api/audit_file.h"
 
 #include "common/atomic_file.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <signal.h>
@@ -196,9 +197,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("audit");
     TCase *t = tcase_create("audit");
-    suite_add_tcase(s, t);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_newest_first_over_files);
     tcase_add_test(t, test_lines_longer_than_a_block);
@@ -207,9 +206,5 @@ int main(void)
     tcase_add_test(t, test_a_full_disk_leaves_no_half_line);
     tcase_add_test(t, test_tokens_are_masked);
     tcase_add_test(t, test_opens_again);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("audit", t);
 }

@@ -5,6 +5,7 @@
 #include "common/http_inner.h"
 #include "common/json.h"
 #include "master/api/audit.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -207,9 +208,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("audit_lines");
     TCase *t = tcase_create("audit_lines");
-    suite_add_tcase(s, t);
     tcase_add_checked_fixture(t, NULL, teardown);
     tcase_add_test(t, test_a_change);
     tcase_add_test(t, test_what_is_no_offence);
@@ -217,9 +216,5 @@ int main(void)
     tcase_add_test(t, test_the_count_comes_when_its_time_is_over);
     tcase_add_test(t, test_a_storm_from_everywhere_is_bounded);
     tcase_add_test(t, test_without_an_audit);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("audit_lines", t);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cutting batches and laying them out as a script's arguments.
 #include "master/store/batch.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -132,15 +133,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("batch");
     TCase *all = tcase_create("all");
     tcase_add_test(all, pieces_are_bounded_by_count_and_bytes);
     tcase_add_test(all, neighbours_of_one_kind_share_a_group);
     tcase_add_test(all, numbers);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures != 0;
+    return run_case("batch", all);
 }

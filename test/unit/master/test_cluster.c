@@ -3,6 +3,7 @@
 #include "test/unit/master/cluster_fixture.h"
 
 #include "common/clock.h"
+#include "test/unit/suite.h"
 
 #define ONE                                                                                        \
     "{\"name\":\"one\",\"components\":{\"m\":{\"command\":\"true\",\"resources\":{\"cpu\":2}}}}"
@@ -344,7 +345,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cluster");
     TCase *t = tcase_create("model");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_nothing_leaves_before_it_is_durable);
@@ -361,10 +361,5 @@ int main(void)
     tcase_add_test(t, test_a_pause_outlives_the_master);
     tcase_add_test(t, test_environment);
     tcase_add_test(t, test_absurd_numbers_of_a_node_are_refused);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("cluster", t);
 }

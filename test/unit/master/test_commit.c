@@ -3,6 +3,7 @@
 #include "master/store/commit.h"
 
 #include "test/unit/master/store_box.h"
+#include "test/unit/suite.h"
 
 #define KEYS_MAX 4096
 
@@ -323,7 +324,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("commit");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 60);
     tcase_add_test(all, one_batch_a_turn);
@@ -336,6 +336,5 @@ int main(void)
     tcase_add_test(all, closing_cancels_who_waits);
     tcase_add_test(all, a_lost_change_ends_all_acknowledgements);
     tcase_add_test(all, a_stream_goes_on_over_kills_of_redis);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+    return run_case("commit", all);
 }

@@ -3,6 +3,7 @@
 #include "test/unit/master/cluster_fixture.h"
 
 #include "master/cluster/dependency.h"
+#include "test/unit/suite.h"
 
 static struct job *put(const char *name, const char *after)
 {
@@ -174,7 +175,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("dependency");
     TCase *t = tcase_create("dependency");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 60);
@@ -184,10 +184,5 @@ int main(void)
     tcase_add_test(t, test_a_waiting_job_can_be_stopped_held_and_deleted);
     tcase_add_test(t, test_a_restarted_master_knows_what_is_met_and_what_is_not);
     tcase_add_test(t, test_a_long_chain_ends_without_deep_recursion);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("dependency", t);
 }

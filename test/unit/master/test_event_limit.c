@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events of one node: a burst, the rate, the marks at both ends of what is left out.
 #include "master/cluster/event_limit.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 
 START_TEST(a_flood_is_marked_at_both_ends)
     {
@@ -28,13 +28,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("event_limit");
     TCase *tc = tcase_create("event_limit");
     tcase_add_test(tc, a_flood_is_marked_at_both_ends);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("event_limit", tc);
 }

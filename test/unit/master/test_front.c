@@ -3,6 +3,7 @@
 #include "master/front.h"
 
 #include "master/api/limits.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -57,14 +58,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("front");
     TCase *tc = tcase_create("front");
     tcase_add_test(tc, options_follow_the_configuration);
     tcase_add_test(tc, limits_start_at_zero);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("front", tc);
 }

@@ -4,6 +4,7 @@
 
 #include "common/clock.h"
 #include "master/cluster/cluster_internal.h"
+#include "test/unit/suite.h"
 
 // A job that waits, stopped: over.
 static struct job *over(int number)
@@ -278,7 +279,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("history");
     TCase *t = tcase_create("history");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_the_newest_are_kept);
@@ -292,10 +292,5 @@ int main(void)
     tcase_add_test(t, test_a_large_array_is_a_step);
     tcase_add_test(t, test_what_waited_for_it_is_decided_first);
     tcase_set_timeout(t, 120);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("history", t);
 }

@@ -3,6 +3,7 @@
 #include "master/identity.h"
 
 #include "common/atomic_file.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -98,17 +99,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("identity");
     TCase *t = tcase_create("files");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_stays_the_same);
     tcase_add_loop_test(t, test_half_of_it_is_refused, 0, 2);
     tcase_add_test(t, test_a_servers_key_that_was_removed_is_made_anew);
     tcase_add_test(t, test_interrupted_first_start_begins_anew);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("identity", t);
 }

@@ -4,6 +4,7 @@
 
 #include "master/cluster/cluster_internal.h"
 #include "master/cluster/job_limits.h"
+#include "test/unit/suite.h"
 
 static struct job *put(const char *name, const char *limits)
 {
@@ -79,15 +80,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_limits");
     TCase *t = tcase_create("job_limits");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_each_ends_at_its_time);
     tcase_add_test(t, test_one_that_started_only_has_its_deadline);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("job_limits", t);
 }

@@ -2,6 +2,7 @@
 // Pages and counts of jobs against a walk over all of them, while jobs come, end, go and are loaded
 // again.
 #include "test/unit/master/cluster_fixture.h"
+#include "test/unit/suite.h"
 
 #define JOBS 2000
 #define USERS 5
@@ -144,16 +145,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_list");
     TCase *t = tcase_create("job_list");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_lists_agree_with_a_walk);
     tcase_add_test(t, test_old_ones_go_and_new_ones_come);
     tcase_set_timeout(t, 300);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("job_list", t);
 }

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "master/cluster/cluster_internal.h"
+#include "test/unit/suite.h"
 
 #define JOB(lost)                                                                                  \
     "{\"name\":\"j\",\"components\":{\"m\":{\"command\":\"x\",\"resources\":{\"cpu\":1},"          \
@@ -243,7 +244,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("liveness");
     TCase *k = tcase_create("judging");
     tcase_add_checked_fixture(k, setup, teardown);
     tcase_add_test(k, unreachable_moves_nothing);
@@ -257,10 +257,5 @@ int main(void)
     tcase_add_test(k, a_longer_lease_of_the_master_before_is_waited_out);
     tcase_add_test(k, an_agent_that_took_our_assignment_has_our_lease);
     tcase_add_test(k, a_shorter_interval_for_an_old_lease);
-    suite_add_tcase(s, k);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("liveness", k);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Local administrators: root, the own user, members of the group; nobody else.
 #include "master/api/local_user.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <grp.h>
 #include <pwd.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,15 +44,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("local_user");
     TCase *t = tcase_create("local_user");
-    suite_add_tcase(s, t);
     tcase_add_test(t, test_root_and_self);
     tcase_add_test(t, test_members_of_the_group);
     tcase_add_test(t, test_unknown_uid);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("local_user", t);
 }

@@ -2,6 +2,7 @@
 // Reading logs: the last lines, one stream of two, following what is written, and standing still
 // while the oldest parts go.
 #include "test/unit/master/log_util.h"
+#include "test/unit/suite.h"
 
 #define OUT LOG_STDOUT
 #define ERR LOG_STDERR
@@ -288,7 +289,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("log_reader");
     TCase *t = tcase_create("reader");
     tcase_add_checked_fixture(t, begin, end);
     tcase_set_timeout(t, 60);
@@ -302,6 +302,5 @@ int main(void)
     tcase_add_test(t, test_watch);
     tcase_add_test(t, test_watch_removed_while_called);
     tcase_add_test(t, test_watch_before_anything_is_written);
-    suite_add_tcase(s, t);
-    return run_suite(s);
+    return run_case("log_reader", t);
 }

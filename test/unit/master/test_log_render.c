@@ -4,6 +4,7 @@
 
 #include "common/json.h"
 #include "master/logs/log_render.h"
+#include "test/unit/suite.h"
 
 #define OUT LOG_STDOUT
 #define ERR LOG_STDERR
@@ -191,7 +192,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("log_render");
     TCase *t = tcase_create("render");
     tcase_add_checked_fixture(t, NULL, done);
     tcase_add_test(t, test_text_is_as_written);
@@ -200,6 +200,5 @@ int main(void)
     tcase_add_test(t, test_json);
     tcase_add_test(t, test_json_cuts_long_lines);
     tcase_add_test(t, test_from_a_reader);
-    suite_add_tcase(s, t);
-    return run_suite(s);
+    return run_case("log_render", t);
 }

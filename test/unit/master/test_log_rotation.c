@@ -2,6 +2,7 @@
 // The bound on an attempt's log: never more on disk, the oldest goes first and at line ends, and
 // what went is told.
 #include "test/unit/master/log_util.h"
+#include "test/unit/suite.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -188,7 +189,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("log_rotation");
     TCase *t = tcase_create("rotation");
     tcase_add_checked_fixture(t, begin, end);
     tcase_set_timeout(t, 60);
@@ -197,6 +197,5 @@ int main(void)
     tcase_add_test(t, test_a_line_of_one_mebibyte);
     tcase_add_test(t, test_closed_while_counting);
     tcase_add_test(t, test_bytes_are_counted);
-    suite_add_tcase(s, t);
-    return run_suite(s);
+    return run_case("log_rotation", t);
 }

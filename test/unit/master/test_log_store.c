@@ -2,6 +2,7 @@
 // The log store: what goes in comes out byte by byte, whatever is repeated, lost, torn or rotated
 // away.
 #include "test/unit/master/log_util.h"
+#include "test/unit/suite.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -350,7 +351,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("log_store");
     TCase *t = tcase_create("store");
     tcase_add_checked_fixture(t, begin, end);
     tcase_set_timeout(t, 60);
@@ -366,6 +366,5 @@ int main(void)
     tcase_add_test(t, test_many_attempts_few_descriptors);
     tcase_add_test(t, test_no_more_room);
     tcase_add_test(t, test_disk_full);
-    suite_add_tcase(s, t);
-    return run_suite(s);
+    return run_case("log_store", t);
 }

@@ -4,6 +4,7 @@
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <glob.h>
@@ -118,17 +119,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("master_keys");
     TCase *t = tcase_create("master_keys");
     tcase_set_timeout(t, 60);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, made_once);
     tcase_add_test(t, rotated);
     tcase_add_test(t, damaged_file);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("master_keys", t);
 }

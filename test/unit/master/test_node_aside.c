@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "master/cluster/cluster_internal.h"
+#include "test/unit/suite.h"
 
 static struct agent a, b;
 
@@ -277,7 +278,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("node_aside");
     TCase *k = tcase_create("set aside");
     tcase_add_checked_fixture(k, setup, teardown);
     tcase_add_test(k, set_aside_with_the_reason);
@@ -290,10 +290,5 @@ int main(void)
     tcase_add_test(k, resume_brings_it_back);
     tcase_add_test(k, an_engine_that_is_back_is_tried_at_once);
     tcase_add_test(k, never_more_than_half);
-    suite_add_tcase(s, k);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("node_aside", k);
 }

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "master/cluster/cluster_internal.h"
+#include "test/unit/suite.h"
 
 #define JOB(more)                                                                                  \
     "{\"name\":\"j\",\"components\":{\"m\":{\"command\":\"x\",\"resources\":{\"cpu\":1}" more "}}" \
@@ -357,7 +358,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("node_drain");
     TCase *k = tcase_create("draining");
     tcase_add_checked_fixture(k, setup, teardown);
     tcase_add_test(k, without_deadline_it_may_finish);
@@ -376,10 +376,5 @@ int main(void)
     tcase_add_test(k, a_step_of_the_wall_clock_moves_nothing);
     tcase_add_test(k, after_a_reboot_the_wall_clock_tells);
     tcase_add_test(k, a_deadline_that_passed_meanwhile);
-    suite_add_tcase(s, k);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("node_drain", k);
 }

@@ -3,6 +3,7 @@
 // other.
 #include "common/clock.h"
 #include "test/unit/master/cluster_fixture.h"
+#include "test/unit/suite.h"
 
 #define ALWAYS                                                                                     \
     "{\"name\":\"w\",\"components\":{\"m\":{\"command\":\"true\",\"restart\":{\"policy\":"         \
@@ -111,17 +112,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("node_identity");
     TCase *t = tcase_create("model");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_certificates_follow_each_other);
     tcase_add_test(t, test_a_name_goes_to_another_key_once);
     tcase_add_test(t, test_removed_when_its_work_is_over);
     tcase_add_test(t, test_an_idle_node_goes_at_once);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("node_identity", t);
 }

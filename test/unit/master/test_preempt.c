@@ -6,6 +6,7 @@
 #include "master/cluster/cluster_internal.h"
 #include "master/scheduler/scheduler.h"
 #include "master/scheduler/scheduler_internal.h"
+#include "test/unit/suite.h"
 
 #define LOW                                                                                        \
     "{\"name\":\"low\",\"priority\":10,\"preemptible\":true,\"components\":{"                      \
@@ -96,11 +97,5 @@ int main(void)
     tcase_add_test(t, waits_again_whatever_it_says_of_lost_nodes);
     tcase_add_test(t, no_task_of_it_starts_meanwhile);
     tcase_add_test(t, the_head_stays_it_when_something_of_it_changed);
-    Suite *s = suite_create("preempt");
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("preempt", t);
 }

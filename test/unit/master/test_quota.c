@@ -3,9 +3,9 @@
 #include "master/cluster/quota.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 static int read_text(const char *text, struct plan_quota *q, struct err *e)
@@ -64,15 +64,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("quota");
     TCase *t = tcase_create("quota");
     tcase_add_test(t, what_is_left_out_has_no_limit);
     tcase_add_test(t, written_as_read);
     tcase_add_test(t, what_is_wrong_is_named);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("quota", t);
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // redis_url: what is understood, what is refused, and that a password is never shown.
 #include "master/store/redis_address.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void text_eq(const char *a, const char *b)
@@ -82,14 +82,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("redis_address");
     TCase *all = tcase_create("all");
     tcase_add_loop_test(all, urls_that_are_understood, 0, sizeof(good) / sizeof(good[0]));
     tcase_add_loop_test(all, urls_that_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures != 0;
+    return run_case("redis_address", all);
 }

@@ -3,6 +3,7 @@
 #include "master/store/redis_aof.h"
 
 #include "test/unit/master/store_fixture.h"
+#include "test/unit/suite.h"
 
 static void put(const char *dir, const char *name, const char *data, size_t len)
 {
@@ -82,10 +83,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("redis_aof");
     TCase *all = tcase_create("all");
     tcase_add_test(all, zeros_at_the_end_are_cut);
     tcase_add_test(all, odd_manifests_touch_nothing);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+    return run_case("redis_aof", all);
 }

@@ -5,6 +5,7 @@
 #include "master/store/redis_reply.h"
 
 #include "test/unit/master/store_fixture.h"
+#include "test/unit/suite.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -401,7 +402,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("redis_conn");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 30);
     tcase_add_test(all, up_only_when_the_server_has_loaded);
@@ -413,6 +413,5 @@ int main(void)
     tcase_add_test(all, a_wrong_password_is_told_as_a_refusal);
     tcase_add_test(all, connecting_has_a_bound_and_can_be_cut_short);
     tcase_add_test(all, a_path_that_is_too_long);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+    return run_case("redis_conn", all);
 }

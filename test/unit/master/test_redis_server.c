@@ -4,6 +4,7 @@
 #include "master/store/redis_server.h"
 
 #include "test/unit/master/store_fixture.h"
+#include "test/unit/suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -325,7 +326,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("redis_server");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 60);
     tcase_add_test(all, restarts_after_a_kill);
@@ -337,6 +337,5 @@ int main(void)
     tcase_add_test(all, closing_while_an_old_server_is_waited_for);
     tcase_add_test(all, a_damaged_file_is_named_with_what_to_do);
     tcase_add_test(all, a_program_that_is_not_there);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+    return run_case("redis_server", all);
 }

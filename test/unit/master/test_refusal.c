@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Refusals end when every node has refused, or after many rounds.
 #include "master/cluster/refusal.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 
@@ -43,15 +44,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("refusal");
     TCase *t = tcase_create("refusal");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_every_node_is_asked);
     tcase_add_test(t, test_not_for_ever);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("refusal", t);
 }

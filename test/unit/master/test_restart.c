@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The restart rules, case by case.
 #include "master/cluster/restart.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -203,17 +204,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("restart");
     TCase *t = tcase_create("rules");
     tcase_add_loop_test(t, test_case, 0, sizeof(cases) / sizeof(*cases));
     tcase_add_test(t, preemptible_is_moved_whatever_it_says_of_lost_nodes);
     tcase_add_test(t, test_policy);
     tcase_add_test(t, test_a_long_run_begins_a_new_row);
     tcase_add_test(t, test_texts);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("restart", t);
 }

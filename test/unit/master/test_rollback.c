@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A store that went back: numbers are left out, nothing is placed, nodes are asked anew.
 #include "test/unit/master/cluster_fixture.h"
+#include "test/unit/suite.h"
 
 #define ONE(name)                                                                                  \
     "{\"name\":\"" name "\",\"components\":{\"m\":{\"command\":\"x\",\"resources\":{\"cpu\":1}}}}"
@@ -76,16 +77,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("rollback");
     TCase *all = tcase_create("all");
     tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_test(all, test_numbers_are_left_out_once_and_nothing_is_placed);
     tcase_add_test(all, test_elements_that_are_not_made_yet_leave_numbers_out_too);
     tcase_add_test(all, test_a_higher_epoch_asks_every_node_anew);
-    suite_add_tcase(suite, all);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failures = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failures != 0;
+    return run_case("rollback", all);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node's disk by its reports: full, no new work, and room again.
 #include "test/unit/master/cluster_fixture.h"
+#include "test/unit/suite.h"
 
 #define ONE                                                                                        \
     "{\"name\":\"one\",\"components\":{\"m\":{\"command\":\"true\",\"resources\":{\"cpu\":2}}}}"
@@ -52,11 +53,5 @@ int main(void)
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, percent_is_rounded_down_and_nonsense_is_nothing);
     tcase_add_test(t, full_gets_no_new_work_until_clearly_below);
-    Suite *s = suite_create("room");
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("room", t);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matching of paths and methods.
 #include "master/api/router.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -70,15 +71,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("router");
     TCase *t = tcase_create("paths");
     tcase_add_test(t, test_matches);
     tcase_add_test(t, test_refuses);
     tcase_add_test(t, test_methods);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("router", t);
 }

@@ -4,9 +4,9 @@
 
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define NOW 1800000000
@@ -203,7 +203,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("sealed_claims");
     TCase *t = tcase_create("sealed_claims");
     tcase_add_test(t, accepted);
     tcase_add_test(t, body_as_json);
@@ -214,10 +213,5 @@ int main(void)
     tcase_add_test(t, headers);
     tcase_add_test(t, other_members);
     tcase_add_test(t, response_keys);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("sealed_claims", t);
 }

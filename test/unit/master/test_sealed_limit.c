@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The buckets: a burst, a rate, failures that cost more, and a bounded number of addresses.
 #include "master/api/sealed_limit.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 static int taken(struct sealed_limit *l, const char *address, int64_t now_ms)
 {
@@ -58,15 +58,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("sealed_limit");
     TCase *t = tcase_create("sealed_limit");
     tcase_add_test(t, burst_and_rate);
     tcase_add_test(t, failures_cost_more);
     tcase_add_test(t, bounded);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("sealed_limit", t);
 }

@@ -4,6 +4,7 @@
 #include "test/unit/master/cluster_fixture.h"
 
 #include "master/api/sealed_seen.h"
+#include "test/unit/suite.h"
 
 #define T0 INT64_C(1800000000)
 #define KEY "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
@@ -115,7 +116,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("sealed_seen");
     TCase *t = tcase_create("sealed_seen");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, once);
@@ -124,10 +124,5 @@ int main(void)
     tcase_add_test(t, the_clock_goes_back);
     tcase_add_test(t, records_do_not_pile_up);
     tcase_add_test(t, unreadable_records);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("sealed_seen", t);
 }

@@ -9,6 +9,7 @@
 #include "master/api/user_keys.h"
 #include "master/cluster/user.h"
 #include "master/master_keys.h"
+#include "test/unit/suite.h"
 
 static struct user_keys *keys;
 static struct jwk *mine, *public_part;
@@ -277,9 +278,5 @@ int main(void)
     tcase_add_test(t, queue_is_short);
     tcase_add_test(t, closing_answers_all);
     suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_suite(s);
 }

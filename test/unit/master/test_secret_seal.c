@@ -4,6 +4,7 @@
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +122,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("secret_seal");
     TCase *t = tcase_create("seal");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_round_trip);
@@ -129,10 +129,5 @@ int main(void)
     tcase_add_test(t, test_key_file_is_closed_and_stays);
     tcase_add_test(t, test_rotation);
     tcase_add_test(t, test_bad_key_files);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("secret_seal", t);
 }

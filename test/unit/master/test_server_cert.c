@@ -7,6 +7,7 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/pki.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <openssl/pem.h>
@@ -182,17 +183,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("server_cert");
     TCase *t = tcase_create("server_cert");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_set_timeout(t, 20);
     tcase_add_test(t, names_are_a_set);
     tcase_add_test(t, made_and_made_again);
     tcase_add_test(t, from_files);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("server_cert", t);
 }

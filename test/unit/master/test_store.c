@@ -4,6 +4,7 @@
 #include "master/store/store.h"
 
 #include "test/unit/master/store_box.h"
+#include "test/unit/suite.h"
 
 #include <sched.h>
 #include <sys/mount.h>
@@ -361,7 +362,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 90);
     tcase_add_test(all, records_are_there_after_a_restart);
@@ -374,6 +374,5 @@ int main(void)
     tcase_add_test(all, streams_are_read_in_pages_and_capped);
     tcase_add_test(all, a_read_survives_the_death_of_redis_and_ends_at_close);
     tcase_add_test(all, a_full_disk_is_borne_until_there_is_room);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+    return run_case("store", all);
 }

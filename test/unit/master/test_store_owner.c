@@ -3,6 +3,7 @@
 #include "master/store/store.h"
 
 #include "test/unit/master/store_box.h"
+#include "test/unit/suite.h"
 
 #include <sys/wait.h>
 
@@ -250,7 +251,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("store_owner");
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 90);
     tcase_add_test(all, a_batch_that_was_applied_is_not_applied_again);
@@ -263,6 +263,5 @@ int main(void)
     tcase_add_test(all, a_dead_owner_leaves_its_redis_and_the_next_waits_it_out);
     tcase_add_test(all, closing_at_any_moment_leaves_nothing);
     tcase_add_test(all, bad_places_are_refused);
-    suite_add_tcase(suite, all);
-    return run_suite(suite);
+    return run_case("store_owner", all);
 }

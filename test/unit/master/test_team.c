@@ -5,6 +5,7 @@
 
 #include "master/cluster/team.h"
 #include "master/scheduler/scheduler.h"
+#include "test/unit/suite.h"
 
 static void add_user(const char *name, const char *team)
 {
@@ -138,17 +139,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("team");
     TCase *t = tcase_create("team");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_teams_are_who_names_them_and_what_is_set);
     tcase_add_test(t, test_a_job_that_never_fits_the_teams_quota_is_refused);
     tcase_add_test(t, test_of_a_removed_user_no_usage_is_left);
     tcase_add_test(t, test_the_head_of_the_queue_is_kept);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("team", t);
 }

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "master/api/tokens.h"
+#include "test/unit/suite.h"
 
 static char text[TOKEN_TEXT_BYTES], id[ID_BYTES];
 
@@ -104,17 +105,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("tokens");
     TCase *t = tcase_create("tokens");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_check);
     tcase_add_test(t, test_expired_and_revoked);
     tcase_add_test(t, test_records_hold_no_secret_and_load_again);
     tcase_add_test(t, test_join_tokens_are_used_up);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("tokens", t);
 }

@@ -4,6 +4,7 @@
 
 #include "master/api/tokens.h"
 #include "master/cluster/user.h"
+#include "test/unit/suite.h"
 
 static struct err e;
 
@@ -139,9 +140,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("users");
     TCase *t = tcase_create("users");
-    suite_add_tcase(s, t);
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_names);
     tcase_add_test(t, test_rights);
@@ -149,9 +148,5 @@ int main(void)
     tcase_add_test(t, test_bad_ones_are_refused);
     tcase_add_test(t, test_a_token_is_worth_no_more_than_its_user);
     tcase_add_test(t, test_older_stores_get_their_users);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("users", t);
 }

@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -238,7 +239,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("attempt");
     TCase *tc = tcase_create("codec");
     tcase_add_test(tc, spec_round_trip);
     tcase_add_test(tc, spec_without_image_or_command);
@@ -249,10 +249,5 @@ int main(void)
     tcase_add_test(tc, status_reason_of_any_bytes);
     tcase_add_test(tc, status_refuses);
     tcase_add_test(tc, status_of_a_newer_side);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("attempt", tc);
 }

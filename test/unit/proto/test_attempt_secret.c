@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "test/unit/suite.h"
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,15 +74,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("attempt_secret");
     TCase *t = tcase_create("codec");
     tcase_add_test(t, test_values_travel_only_in_the_assignment);
     tcase_add_test(t, test_bad_ones);
     tcase_add_test(t, test_base64);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("attempt_secret", t);
 }

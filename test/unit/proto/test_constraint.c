@@ -3,9 +3,9 @@
 #include "proto/constraint.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct {
@@ -80,15 +80,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("constraint");
     TCase *t = tcase_create("constraint");
     tcase_add_loop_test(t, matches, 0, (int)ARRAY_SIZE(rows));
     tcase_add_test(t, what_is_no_condition);
     tcase_add_test(t, several);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("constraint", t);
 }

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -102,16 +103,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("health");
     TCase *c = tcase_create("health");
     tcase_add_test(c, test_round_trips);
     tcase_add_test(c, test_refusals);
     tcase_add_test(c, test_copy_has_its_own_port);
     tcase_add_test(c, test_words);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_ENV);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("health", c);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elements of a job array: what is read, back to text, numbers and indices.
 #include "proto/job_array.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -87,15 +88,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_array");
     TCase *t = tcase_create("job_array");
     tcase_add_test(t, good);
     tcase_add_test(t, bad);
     tcase_add_test(t, element_names);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("job_array", t);
 }

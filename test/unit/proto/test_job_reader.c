@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stddef.h>
@@ -114,16 +115,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_reader");
     TCase *c = tcase_create("job_reader");
-
     tcase_add_test(c, values);
     tcase_add_test(c, mistakes_leave_the_struct_alone);
     tcase_add_test(c, paths);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("job_reader", c);
 }

@@ -5,6 +5,7 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <glob.h>
@@ -343,9 +344,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_spec");
     TCase *c = tcase_create("job_spec");
-
     tcase_add_test(c, everything);
     tcase_add_test(c, defaults);
     tcase_add_test(c, small_forms);
@@ -356,10 +355,5 @@ int main(void)
     tcase_add_test(c, warnings);
     tcase_add_test(c, examples);
     tcase_add_test(c, enums);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("job_spec", c);
 }

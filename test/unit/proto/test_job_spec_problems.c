@@ -5,6 +5,7 @@
 
 #include "common/cleanup.h"
 #include "common/strbuf.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -425,9 +426,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_spec_problems");
     TCase *c = tcase_create("problems");
-
     tcase_add_test(c, all_at_once);
     tcase_add_test(c, json_has_places_too);
     tcase_add_test(c, top_level);
@@ -440,10 +439,5 @@ int main(void)
     tcase_add_test(c, very_many_mistakes);
     tcase_add_test(c, too_many);
     tcase_add_test(c, messages_are_utf8_and_bounded);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("job_spec_problems", c);
 }

@@ -3,9 +3,9 @@
 #include "proto/job_spec.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 // The file with this line; NULL = refused, with `problems` filled.
@@ -120,15 +120,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_spec_queue");
     TCase *t = tcase_create("job_spec_queue");
     tcase_add_test(t, after);
     tcase_add_test(t, array);
     tcase_add_test(t, limits);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("job_spec_queue", t);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // MARO's job files, as they stand: every form is read, and what has no meaning here is named.
 #include "proto/job_spec.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -111,16 +112,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("maro");
     TCase *c = tcase_create("maro");
-
     tcase_add_test(c, maro_grass);
     tcase_add_test(c, maro_on_premises_and_local);
     tcase_add_test(c, maro_process_and_kubernetes);
-    suite_add_tcase(s, c);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("maro", c);
 }

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -145,17 +146,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("sync");
     TCase *tc = tcase_create("codec");
     tcase_add_test(tc, request_round_trip);
     tcase_add_test(tc, answer_round_trip);
     tcase_add_test(tc, answer_without_assignment);
     tcase_add_test(tc, refuses_each_missing_member);
     tcase_add_test(tc, digest_is_order_free);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed != 0;
+    return run_case("sync", tc);
 }

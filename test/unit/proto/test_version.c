@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The skew rule: one version each way.
 #include "proto/version.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 START_TEST(one_each_way)
@@ -23,13 +23,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("version");
     TCase *t = tcase_create("skew");
     tcase_add_test(t, one_each_way);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("version", t);
 }

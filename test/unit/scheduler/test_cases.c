@@ -5,6 +5,7 @@
 #include "test/unit/scheduler/queue_world.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 static const struct row {
     const char *what, *nodes, *play, *expected;
@@ -336,13 +337,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cases");
     TCase *t = tcase_create("cases");
     tcase_add_loop_test(t, hand_worked, 0, (int)ARRAY_SIZE(rows));
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("cases", t);
 }

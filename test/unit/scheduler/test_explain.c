@@ -4,6 +4,7 @@
 #include "test/unit/scheduler/plan_world.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 static const struct row {
     const char *what;
@@ -258,16 +259,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("explain");
     TCase *t = tcase_create("explain");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_row, 0, (int)ARRAY_SIZE(rows));
     tcase_add_test(t, test_changes_nothing);
     tcase_add_test(t, test_what_is_short_is_enough);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failures = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failures != 0;
+    return run_case("explain", t);
 }

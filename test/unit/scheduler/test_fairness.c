@@ -2,6 +2,7 @@
 // Over many rounds: two users with equal shares win equally often, weights and teams show, a large
 // job among small ones starts within the bound that is promised.
 #include "test/unit/scheduler/queue_world.h"
+#include "test/unit/suite.h"
 
 static const struct plan_policy policy = {SCENE_HALF_LIFE, true, SCENE_HOLD_AFTER, 0, 0};
 
@@ -155,7 +156,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("fairness");
     TCase *t = tcase_create("fairness");
     tcase_add_test(t, two_users_win_half_each);
     tcase_add_test(t, twice_the_weight_wins_twice_as_often);
@@ -164,10 +164,5 @@ int main(void)
     tcase_add_test(t, a_large_job_is_not_starved);
     tcase_add_test(t, what_grew_large_enough_is_seen);
     tcase_add_test(t, what_passed_it_counts_on_when_it_is_queued_anew);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("fairness", t);
 }

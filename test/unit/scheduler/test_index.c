@@ -5,6 +5,7 @@
 #include "test/unit/scheduler/plan_reference.h"
 
 #include "master/scheduler/plan_internal.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -315,16 +316,10 @@ int main(void)
         (void)snprintf(names[i], sizeof(names[i]), "n%d", (i * 7) % REF_NODES);
     for (int i = 0; i < JOBS; i++)
         (void)snprintf(ids[i], sizeof(ids[i]), "j%d", i);
-    Suite *s = suite_create("index");
     TCase *t = tcase_create("properties");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, test_as_the_reference);
     tcase_add_test(t, test_kept_index);
     tcase_add_test(t, test_order_of_nodes);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failures = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failures != 0;
+    return run_case("index", t);
 }

@@ -2,6 +2,7 @@
 // The ordered tree of nodes: after any changes, its first fit is what a look through all of them
 // finds.
 #include "master/scheduler/node_tree.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -114,16 +115,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("node_tree");
     TCase *t = tcase_create("tree");
     tcase_set_timeout(t, 60);
     tcase_add_test(t, test_first_after_changes);
     tcase_add_test(t, test_each_change_is_handed_back_once);
     tcase_add_test(t, test_no_nodes);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failures = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failures != 0;
+    return run_case("node_tree", t);
 }

@@ -3,6 +3,7 @@
 #include "test/unit/scheduler/plan_world.h"
 
 #include "common/cleanup.h"
+#include "test/unit/suite.h"
 
 #define B ALLOC_BALANCED
 #define C ALLOC_COMPACTED
@@ -154,17 +155,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("plan");
     TCase *t = tcase_create("cases");
     tcase_add_loop_test(t, test_row, 0, (int)ARRAY_SIZE(rows));
     tcase_add_test(t, test_takes_what_it_grants);
     tcase_add_test(t, test_all_is_resolved);
     tcase_add_test(t, test_undo_is_exact);
     tcase_add_test(t, test_index_is_kept);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failures = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failures != 0;
+    return run_case("plan", t);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ports of a node: distinct, from the cursor on, around the end; nothing outside the range.
 #include "master/scheduler/plan_internal.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -92,7 +93,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("ports");
     TCase *t = tcase_create("ports");
     tcase_add_test(t, test_from_the_cursor_around);
     tcase_add_test(t, test_skips_taken_ones);
@@ -100,10 +100,5 @@ int main(void)
     tcase_add_test(t, test_bits_beyond_the_range_do_not_count);
     tcase_add_test(t, test_a_node_without_ports);
     tcase_add_test(t, test_the_whole_range_is_used);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failures = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failures != 0;
+    return run_case("ports", t);
 }

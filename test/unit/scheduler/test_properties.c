@@ -6,7 +6,7 @@
 // given what plan_explain says it lacks. SEED= and CASES= choose others.
 #include "master/scheduler/queue.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>

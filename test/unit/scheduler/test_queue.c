@@ -6,7 +6,7 @@
 // looks at it only when there is more.) SEED= and CASES= choose others.
 #include "master/scheduler/queue.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>

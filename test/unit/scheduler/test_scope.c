@@ -4,7 +4,7 @@
 // placement exists at all one is nearly always found. SEED= and CASES= choose others.
 #include "master/scheduler/scope.h"
 
-#include "test/unit/common/common_test.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdio.h>

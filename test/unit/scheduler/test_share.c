@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shares of use that fade: exact sums, halves after a half life, the largest of three kinds counts.
 #include "master/scheduler/share.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 
 #define HALF INT64_C(6400000) // 64 steps of 100 s
 
@@ -102,7 +102,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("share");
     TCase *t = tcase_create("share");
     tcase_add_test(t, splitting_a_stretch_changes_nothing);
     tcase_add_test(t, half_is_left_after_a_half_life);
@@ -112,10 +111,5 @@ int main(void)
     tcase_add_test(t, time_going_back_is_no_step);
     tcase_add_test(t, the_whole_cluster_for_ever_does_not_overflow);
     tcase_add_test(t, another_half_life_keeps_the_ratio);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("share", t);
 }

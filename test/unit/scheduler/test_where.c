@@ -3,9 +3,9 @@
 #include "master/scheduler/where.h"
 
 #include "proto/constraint.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 static struct plan_label ssd = {"disk", "ssd"}, hdd = {"disk", "hdd"};
@@ -69,15 +69,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("where");
     TCase *t = tcase_create("where");
     tcase_add_test(t, bits_follow_the_labels);
     tcase_add_test(t, no_conditions_are_met_by_all);
     tcase_add_test(t, tells_the_first_that_is_not_met);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("where", t);
 }
