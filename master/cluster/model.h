@@ -88,7 +88,8 @@ struct task {
     int starts;                   // counted starts (restart.max_attempts)
     int ends;                     // of the program itself, in a row (restart_row), for backoff
     int infra_failures;           // attempts lost to infrastructure in a row, for backoff
-    uint32_t refused[TASK_REFUSED_MAX]; // nodes whose policy forbids it (hashes of ids); not stored
+    uint32_t refused[TASK_REFUSED_MAX]; // nodes whose policy forbids it (hashes of ids); begins
+                                        // anew with the master
     int n_refused, refusals;
     int64_t not_before_boot_ms; // backoff: not placed earlier (CLOCK_BOOTTIME); 0 = now
     int64_t assigned_ms;        // real time

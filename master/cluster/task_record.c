@@ -160,6 +160,8 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     bool late = json_opt_bool(r, "logs_late", false);
     relink(c, t, json_opt_bool(r, "holds_node", false), late);
     wait_on(c, t, r);
+    if (state == TASK_STOPPING) // when it was told so is not stored
+        t->stop_by_ms = clock_real_ms() + task_component(t)->grace_ms;
     if (late) // the wait for its logs was cut by the restart: what came is what there is, more may
               // still come
         task_load_state(t, t->final_state);

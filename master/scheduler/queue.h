@@ -157,15 +157,16 @@ struct plan_running {
 };
 #define PLAN_NEVER INT64_MAX
 
-// A running job that may be stopped for one of a higher priority.
+// A running job that may be stopped for one of a higher priority, or is being stopped already.
 struct plan_victim {
     const char *id;
     int priority;
-    int64_t since_ms; // when it started last
-    int64_t grace_ms; // it ends within that when it is told to
-    const struct plan_running *tasks;
+    int64_t since_ms;                 // when it started last
+    int64_t grace_ms;                 // it ends within that when it is told to
+    const struct plan_running *tasks; // but for those of which nobody knows when they end
     size_t n_tasks;
-    void *job; // the caller's
+    bool stopping; // already: what it holds is counted on, and it is not told again
+    void *job;     // the caller's
 };
 
 // The head and its reservation; id NULL = none.
@@ -176,6 +177,10 @@ struct plan_head {
     bool strict;      // it has waited for hold_after_ms
 };
 struct plan_head plan_queue_head(const struct plan_queue *q);
+// Nodes may get work that could not, or may not any more, or what runs there ends at another time
+// than was told: the reservation is found anew in a run to come, not more often than once a second;
+// `now`: in the next one.
+void plan_queue_shaken(struct plan_queue *q, bool now);
 // Before the first run of a queue that goes on where another one ended: which job was the head,
 // since when. It is again as soon as an empty cluster would have it, whatever the shares say now,
 // unless a higher priority is the head; not known any more after hold_after_ms.
@@ -205,8 +210,8 @@ struct plan_queue_run {
     // list stays the caller's, until this is asked again. -ENOMEM. NULL = nowhere.
     int (*peers)(const struct plan_entry *e, const struct plan_peer **ret, size_t *ret_n,
                  void *userdata);
-    // Jobs below this priority that may be stopped; the list stays the caller's, its order may
-    // change. None while some are being stopped already. -ENOMEM. NULL = there are never any.
+    // Jobs below this priority that may be stopped, and those that are being stopped; the list
+    // stays the caller's, its order may change. -ENOMEM. NULL = there are never any.
     int (*victims)(int priority, struct plan_victim **ret, size_t *ret_n, void *userdata);
     // The victim is to be stopped, to make room for the job; from now on `running` tells when it
     // will have ended.

@@ -86,6 +86,7 @@ struct reservation {
     bool overdue;  // overtaken too often: strict from the beginning
     bool strict;   // kept off all nodes that could serve it
     bool lifted;   // the closed nodes are to be opened
+    bool shaken;   // made of what is not so any more
     uint64_t mark; // of the index on which nodes are closed for it
 };
 

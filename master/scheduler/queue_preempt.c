@@ -9,6 +9,8 @@
 static int compare(const void *a, const void *b)
 {
     const struct plan_victim *x = a, *y = b;
+    if (x->stopping != y->stopping)
+        return x->stopping ? -1 : 1;
     if (x->priority != y->priority)
         return x->priority < y->priority ? -1 : 1;
     if (x->since_ms != y->since_ms)
@@ -79,6 +81,7 @@ static int needed(struct trial *t, struct plan_victim *v, size_t n, size_t *ret)
     return 0;
 }
 
+// Which of them, beside those that are being stopped; none when these are enough.
 static int choose(const struct plan_index *x, const struct plan_job *job, struct plan_victim *v,
                   size_t n, size_t *ret)
 {
@@ -86,12 +89,16 @@ static int choose(const struct plan_index *x, const struct plan_job *job, struct
     size_t first = 0;
     *ret = 0;
     int r = trial_copy(&t, x->nodes, x->n, job);
+    for (; r == 0 && n > 0 && v->stopping; v++, n--)
+        stop(&t, v);
+    if (r == 0)
+        r = fits(&t);
     if (r == 0)
         r = enough(&t, v, n, &first);
     if (r == 0 && first > 0)
         r = needed(&t, v, first, ret);
     trial_free(&t);
-    return r;
+    return r < 0 ? r : 0;
 }
 
 int preempt_for(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
@@ -108,6 +115,8 @@ int preempt_for(struct plan_queue *q, struct plan_index *x, const struct plan_qu
     if (r < 0)
         return r;
     r = choose(x, &job, v, n, &n);
+    while (r == 0 && n > 0 && v->stopping)
+        v++;
     int64_t grace = 0;
     for (size_t i = 0; r == 0 && i < n; i++)
         grace = v[i].grace_ms > grace ? v[i].grace_ms : grace;

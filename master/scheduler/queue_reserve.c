@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Where no limits tell when the head can start, it is not asked again sooner.
+// Where no limits tell when the head can start, or nodes came and went, it is not asked again
+// sooner.
 #define AGAIN_MS 1000
 
 static bool open_nodes(struct plan_index *x)
@@ -38,6 +39,16 @@ struct plan_head plan_queue_head(const struct plan_queue *q)
 {
     const struct reservation *r = &q->head;
     return (struct plan_head){r->entry ? r->entry->id : NULL, r->since_ms, r->start_ms, r->strict};
+}
+
+void plan_queue_shaken(struct plan_queue *q, bool now)
+{
+    struct reservation *r = &q->head;
+    if (!r->entry)
+        return;
+    r->shaken = r->due = true;
+    if (now)
+        r->mark = ++q->stamp;
 }
 
 bool reserve_binds(const struct plan_queue *q, const struct plan_shape *shape)
@@ -193,6 +204,7 @@ static int take_place(struct plan_queue *q, struct plan_index *x, const struct p
     bool known = ended > 0 && ended <= ends->n_known;
     q->head.start_ms = known ? ends->list[ended - 1]->end_ms : PLAN_NEVER;
     q->head.made_ms = q->now_ms;
+    q->head.shaken = false;
     q->head.mark = x->mark = ++q->stamp;
     r = q->head.strict ? close_eligible(x, lane)
         : known        ? close_planned(x, job, ends, ended)
@@ -400,7 +412,7 @@ int reserve_begin(struct plan_queue *q, struct plan_index *x, const struct plan_
         return kept;
     bool strict = r->overdue || q->now_ms - r->since_ms >= q->policy.hold_after_ms;
     bool passed = r->start_ms != PLAN_NEVER && r->start_ms <= q->now_ms;
-    bool ask = r->start_ms == PLAN_NEVER && q->now_ms - r->made_ms >= AGAIN_MS;
+    bool ask = (r->start_ms == PLAN_NEVER || r->shaken) && q->now_ms - r->made_ms >= AGAIN_MS;
     if (r->mark == x->mark && strict == r->strict && !passed && !ask)
         return 0;
     r->strict = strict;

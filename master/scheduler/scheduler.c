@@ -195,12 +195,14 @@ static int requeue(struct cluster *c, struct job *j)
 int scheduler_sync(struct cluster *c)
 {
     struct scheduler *s = c->scheduler;
-    bool grew;
-    int r = kept_refresh(&s->kept, c->nodes, &grew);
+    struct kept_change change;
+    int r = kept_refresh(&s->kept, c->nodes, &change);
     if (r < 0)
         return r;
-    if (grew)
+    if (change.grew)
         plan_queue_grew(s->queue);
+    if (change.shaken)
+        plan_queue_shaken(s->queue, s->preempting > 0);
     while (s->stale) {
         struct job *j = s->stale;
         r = requeue(c, j);

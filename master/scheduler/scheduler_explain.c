@@ -110,12 +110,12 @@ int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanatio
     struct plan_head head = plan_queue_head(c->scheduler->queue);
     enum plan_wait why = plan_queue_wait(&j->entry);
     say(ret, why, &head);
-    if (head.id && strcmp(head.id, j->id) == 0 && c->scheduler->preempting > 0)
+    int stopping = scheduler_preempting(c->scheduler);
+    if (head.id && strcmp(head.id, j->id) == 0 && stopping > 0)
         (void)snprintf(ret->summary, sizeof(ret->summary),
                        "%d job%s of lower priority %s being stopped for it; it starts when they "
                        "have ended",
-                       c->scheduler->preempting, c->scheduler->preempting == 1 ? "" : "s",
-                       c->scheduler->preempting == 1 ? "is" : "are");
+                       stopping, stopping == 1 ? "" : "s", stopping == 1 ? "is" : "are");
     json_t *more = json_object();
     json_put_str(more, "why", why_texts[why]);
     json_put(more, "reservation", head_json(c->scheduler, &head));

@@ -36,12 +36,17 @@ int scheduler_shape(const struct cluster *c, const struct job *j, struct plan_sh
                     struct plan_demand **ret_demands) WARN_UNUSED;
 // The longest that a task of the component runs, with its grace; 0 = not known.
 int64_t scheduler_bound(const struct cluster *c, const struct job_component *k);
+// It was told to stop and nobody knows when it will have: its node is silent, or it is long
+// overdue.
+bool scheduler_task_stuck(const struct task *t, int64_t now_ms);
 struct plan_running scheduler_running_task(const struct cluster *c, const struct task *t,
                                            int64_t now_ms);
 // scheduler_preempt.c: plan_queue_run.victims and .preempt; userdata = struct turn.
 int scheduler_victims(int priority, struct plan_victim **ret, size_t *ret_n,
                       void *userdata) WARN_UNUSED;
 void scheduler_preempt(const struct plan_entry *e, const struct plan_victim *v, void *userdata);
+// How many jobs are being stopped for others, but for those of which nobody knows when they end.
+int scheduler_preempting(const struct scheduler *s);
 // The job holds something now, or nothing any more.
 void scheduler_preempt_held(struct cluster *c, struct job *j);
 // It has a place again.

@@ -211,11 +211,11 @@ static bool resized(const struct kept *k)
     return false;
 }
 
-int kept_refresh(struct kept *k, struct node *nodes, bool *ret_grew)
+int kept_refresh(struct kept *k, struct node *nodes, struct kept_change *ret)
 {
-    *ret_grew = false;
+    *ret = (struct kept_change){0};
     if (k->moved || k->n != HASH_CNT(hh, nodes) || resized(k)) {
-        *ret_grew = true;
+        ret->grew = true;
         return build(k, nodes);
     }
     for (size_t i = 0; i < k->n_stale; i++) {
@@ -226,10 +226,12 @@ int kept_refresh(struct kept *k, struct node *nodes, bool *ret_grew)
             return r;
         // Who wants nobody else there, or keeps off somebody, waits for tasks that hold nothing,
         // too.
-        *ret_grew |= k->node_of[slot]->tasks < k->nodes[slot].tasks;
+        ret->grew |= k->node_of[slot]->tasks < k->nodes[slot].tasks;
+        bool barred = k->nodes[slot].ineligible;
         fill(k, slot);
+        ret->shaken |= barred != (k->nodes[slot].ineligible != NULL);
         k->node_of[slot]->plan_stale = false;
-        *ret_grew |=
+        ret->grew |=
             changed ? plan_index_relabel(k->index, slot) : plan_index_touch(k->index, slot);
     }
     k->n_stale = 0;

@@ -31,5 +31,9 @@ void kept_free(struct kept *k);
 void kept_stale(struct kept *k, struct node *n);
 // It gets no more work in this turn: something placed there has made it ineligible.
 void kept_close(struct kept *k, const struct node *n);
-// Brings everything up to date. *ret_grew: some node has more free than before. -ENOMEM.
-int kept_refresh(struct kept *k, struct node *nodes, bool *ret_grew) WARN_UNUSED;
+// Brings everything up to date. -ENOMEM.
+struct kept_change {
+    bool grew;   // some node has more free than before
+    bool shaken; // some node may get work and could not, or the reverse
+};
+int kept_refresh(struct kept *k, struct node *nodes, struct kept_change *ret) WARN_UNUSED;

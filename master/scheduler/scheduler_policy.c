@@ -17,6 +17,7 @@
 // --- when running work ends ---
 
 #define STOPPING_MS INT64_C(1000) // what was told to stop, and should have
+#define STUCK_MS INT64_C(60000)   // and has not for so long
 
 int64_t scheduler_bound(const struct cluster *c, const struct job_component *k)
 {
@@ -24,10 +25,18 @@ int64_t scheduler_bound(const struct cluster *c, const struct job_component *k)
     return limit > 0 ? limit + k->grace_ms : 0;
 }
 
+bool scheduler_task_stuck(const struct task *t, int64_t now_ms)
+{
+    bool silent = !t->node || t->node->state == NODE_UNREACHABLE || t->node->state == NODE_LOST;
+    return silent || (t->state == TASK_STOPPING && now_ms > t->stop_by_ms + STUCK_MS);
+}
+
 static int64_t end_of(const struct cluster *c, const struct task *t, int64_t now_ms)
 {
     int64_t bound = scheduler_bound(c, task_component(t));
     int64_t start = t->status.started_ms > 0 ? t->status.started_ms : t->assigned_ms;
+    if (scheduler_task_stuck(t, now_ms))
+        return PLAN_NEVER;
     if (t->state == TASK_STOPPING) // any moment now
         return t->stop_by_ms > now_ms ? t->stop_by_ms : now_ms + STOPPING_MS;
     // One that should be over and is not says nothing about when it will be.

@@ -36,6 +36,29 @@ static bool willing(const struct job *j, int priority)
     return true;
 }
 
+static bool frees(const struct task *t, int64_t now_ms)
+{
+    return t->holds_node && !scheduler_task_stuck(t, now_ms);
+}
+
+// It is being stopped, and something of it will be free soon.
+static bool awaited(const struct job *j, int64_t now_ms)
+{
+    for (int i = 0; j->preempting && i < j->n_tasks; i++)
+        if (frees(&j->tasks[i], now_ms))
+            return true;
+    return false;
+}
+
+int scheduler_preempting(const struct scheduler *s)
+{
+    int64_t now_ms = clock_real_ms();
+    int n = 0;
+    for (const struct job *j = s->preempting ? s->preemptible : NULL; j; j = j->preempt_next)
+        n += awaited(j, now_ms);
+    return n;
+}
+
 static int reserve(struct scheduler *s, size_t jobs, size_t tasks)
 {
     struct plan_victim *v = realloc(s->victims, (jobs + 1) * sizeof(*v));
@@ -47,13 +70,17 @@ static int reserve(struct scheduler *s, size_t jobs, size_t tasks)
     return v && t ? 0 : -ENOMEM;
 }
 
-static void fill(struct cluster *c, struct job *j, struct plan_victim *v, struct plan_running *to)
+static void fill(struct cluster *c, struct job *j, int64_t now_ms, struct plan_victim *v,
+                 struct plan_running *to)
 {
-    int64_t now_ms = clock_real_ms();
-    *v = (struct plan_victim){.id = j->id, .priority = j->spec->priority, .tasks = to, .job = j};
+    *v = (struct plan_victim){.id = j->id,
+                              .priority = j->spec->priority,
+                              .tasks = to,
+                              .stopping = j->preempting,
+                              .job = j};
     for (int i = 0; i < j->n_tasks; i++) {
         const struct task *t = &j->tasks[i];
-        if (!t->holds_node)
+        if (!frees(t, now_ms))
             continue;
         to[v->n_tasks++] = scheduler_running_task(c, t, now_ms);
         v->since_ms = t->assigned_ms > v->since_ms ? t->assigned_ms : v->since_ms;
@@ -66,21 +93,23 @@ int scheduler_victims(int priority, struct plan_victim **ret, size_t *ret_n, voi
 {
     struct cluster *c = ((const struct turn *)userdata)->c;
     struct scheduler *s = c->scheduler;
+    int64_t now_ms = clock_real_ms();
     size_t jobs = 0, tasks = 0;
+    bool some = false;
     *ret_n = 0;
-    for (const struct job *j = s->preempting ? NULL : s->preemptible; j; j = j->preempt_next)
-        if (willing(j, priority)) {
-            jobs++;
-            tasks += (size_t)j->n_held;
-        }
-    if (jobs == 0)
+    for (const struct job *j = s->preemptible; j; j = j->preempt_next) {
+        some |= willing(j, priority);
+        jobs++;
+        tasks += (size_t)j->n_held;
+    }
+    if (!some)
         return 0;
     if (reserve(s, jobs, tasks) < 0)
         return -ENOMEM;
     tasks = 0;
     for (struct job *j = s->preemptible; j; j = j->preempt_next)
-        if (willing(j, priority)) {
-            fill(c, j, &s->victims[*ret_n], &s->victim_tasks[tasks]);
+        if (j->preempting || willing(j, priority)) {
+            fill(c, j, now_ms, &s->victims[*ret_n], &s->victim_tasks[tasks]);
             tasks += s->victims[(*ret_n)++].n_tasks;
         }
     *ret = s->victims;

@@ -90,12 +90,90 @@ START_TEST(the_head_stays_it_when_something_of_it_changed)
     }
 END_TEST
 
+static struct job *fill(struct agent *x, const char *name, const char *text)
+{
+    memset(x, 0, sizeof(*x));
+    agent_join(x, name, 4);
+    struct job *j = submit(text);
+    settle();
+    ck_assert_ptr_eq(j->tasks[0].node, x->node);
+    (void)agent_apply(x, NULL);
+    agent_state(x, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);
+    return j;
+}
+
+static void silent(const struct agent *x)
+{
+    x->node->seen_boot_ms -= 5000;
+    cluster->judge_from_ms -= 5000;
+    liveness_judge(cluster);
+    settle();
+    ck_assert_int_eq(x->node->state, NODE_UNREACHABLE);
+}
+
+// Four nodes of 4 cores with a job each, the first one waits for its node whatever happens.
+#define FILL(name, priority)                                                                       \
+    "{\"name\":\"" name "\",\"priority\":" priority ",\"preemptible\":true,\"components\":{"       \
+    "\"m\":{\"command\":\"x\",\"resources\":{\"cpu\":4},\"on_node_lost\":{\"action\":\"wait\"}}}}"
+
+START_TEST(one_that_cannot_be_stopped_keeps_nobody_from_it)
+    {
+        struct agent c, d;
+        const struct job *next = fill(&c, "n3", FILL("next", "11"));
+        const struct job *third = fill(&d, "n4", FILL("third", "12"));
+        const struct job *high = submit(HIGH);
+        settle();
+        ck_assert(low->preempting);
+        silent(&b); // nothing of it is needed for the head
+        ck_assert(!next->preempting);
+        silent(&a); // its big task does not end
+        ck_assert(next->preempting);
+        ck_assert(!third->preempting);
+        stopped(&c);
+        ck_assert_ptr_eq(high->tasks[0].node, c.node);
+        ck_assert_int_eq(next->tasks[0].state, TASK_PENDING);
+        ck_assert_int_eq(third->tasks[0].state, TASK_RUNNING);
+        // It is heard again, and ends as it was told to: what waited starts there.
+        ck_assert_int_eq(say(&a, false, NULL, false), 0);
+        stopped(&a);
+        ck_assert_ptr_eq(next->tasks[0].node, a.node);
+    }
+END_TEST
+
+// The head needs two nodes; one of its victims has ended, the other one's node is silent.
+START_TEST(what_was_freed_stays_with_the_head)
+    {
+        struct agent c, d, e;
+        const struct job *next = fill(&c, "n3", FILL("next", "11"));
+        const struct job *third = fill(&d, "n4", FILL("third", "12"));
+        const struct job *fourth = fill(&e, "n5", FILL("fourth", "13"));
+        const struct job *high = submit("{\"name\":\"high\",\"priority\":20,\"components\":{\"m\":{"
+                                        "\"num\":2,\"command\":\"x\",\"resources\":{\"cpu\":3}}}}");
+        (void)submit("{\"name\":\"small\",\"priority\":1,\"components\":{\"m\":{"
+                     "\"command\":\"x\",\"resources\":{\"cpu\":4}}}}");
+        settle();
+        ck_assert(low->preempting && next->preempting && !third->preempting);
+        silent(&c);
+        ck_assert(third->preempting && !fourth->preempting); // in the place of `next` only
+        stopped(&a);
+        ck_assert_int_eq(a.node->tasks, 0);
+        stopped(&d);
+        ck_assert_int_eq(high->state, JOB_RUNNING);
+        ck_assert_int_eq(high->tasks[0].state, TASK_ASSIGNED);
+        ck_assert_ptr_ne(high->tasks[0].node, c.node);
+        ck_assert_ptr_ne(high->tasks[1].node, c.node);
+        ck_assert_int_eq(fourth->tasks[0].state, TASK_RUNNING);
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("preempt");
     tcase_add_checked_fixture(t, begin, teardown);
     tcase_add_test(t, waits_again_whatever_it_says_of_lost_nodes);
     tcase_add_test(t, no_task_of_it_starts_meanwhile);
+    tcase_add_test(t, one_that_cannot_be_stopped_keeps_nobody_from_it);
+    tcase_add_test(t, what_was_freed_stays_with_the_head);
     tcase_add_test(t, the_head_stays_it_when_something_of_it_changed);
     return run_case("preempt", t);
 }

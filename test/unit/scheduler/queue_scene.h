@@ -134,16 +134,20 @@ static int scene_victims(int priority, struct plan_victim **ret, size_t *ret_n, 
     static struct plan_running tasks[SCENE_JOBS * SCENE_TASKS];
     struct scene *s = userdata;
     size_t n = 0, at = 0;
-    bool some = false;
-    for (size_t k = 0; k < s->n_jobs; k++)
-        some |= s->jobs[k].stopping;
-    for (size_t k = 0; k < s->n_jobs && !some; k++) {
+    for (size_t k = 0; k < s->n_jobs; k++) {
         struct scene_job *j = &s->jobs[k];
-        if (!j->runs || !j->preemptible || j->shape.priority >= priority)
+        if (!j->runs || !j->preemptible || (j->shape.priority >= priority && !j->stopping))
             continue;
         list[n++] = (struct plan_victim){
-            j->id, j->shape.priority, j->started_ms, SCENE_GRACE, &tasks[at], j->shape.n_demands,
-            j};
+            .id = j->id,
+            .priority = j->shape.priority,
+            .since_ms = j->started_ms,
+            .grace_ms = SCENE_GRACE,
+            .tasks = &tasks[at],
+            .n_tasks = j->shape.n_demands,
+            .stopping = j->stopping,
+            .job = j,
+        };
         for (size_t i = 0; i < j->shape.n_demands; i++)
             tasks[at++] = (struct plan_running){
                 (size_t)j->got[i].node, j->got[i].granted, j->got[i].gpus, j->got[i].port,
