@@ -146,9 +146,8 @@ struct job {
     struct dependency *dependents;
     bool ended_listed; // over, and who depends on it was not told yet
     struct job *ended_next;
-    struct job_rules *rules; // about where its tasks are (scheduler_rules.h); NULL = none
-    bool announced;          // in the scheduler's list of jobs that keep off others
-    struct job *announced_prev, *announced_next;
+    struct job_rules *rules;  // about where its tasks are (scheduler_rules.h); NULL = none
+    struct keeper *keeps_off; // whom its tasks keep off, while that is noted (scheduler_keepers.h)
     char *avoid;     // nodes that failed it, newest first, as plan_demand.avoid; not stored
     bool held;       // its waiting tasks get no place until it is released
     int n_held;      // tasks that hold a node

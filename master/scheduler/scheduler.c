@@ -9,6 +9,7 @@
 #include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/scheduler/scheduler_internal.h"
+#include "master/scheduler/scheduler_keepers.h"
 #include "master/scheduler/scheduler_rules.h"
 
 #include <stdlib.h>
@@ -40,6 +41,7 @@ void scheduler_free(struct scheduler *s)
 {
     if (!s)
         return;
+    keepers_free(s->kept_off);
     kept_free(&s->kept);
     plan_queue_free(s->queue);
     free(s->running);
@@ -77,7 +79,7 @@ static void stale_remove(struct scheduler *s, struct job *j)
 void scheduler_job_gone(struct cluster *c, struct job *j)
 {
     stale_remove(c->scheduler, j);
-    rules_withdraw(c, j);
+    keepers_withdraw(c, j);
     plan_queue_remove(c->scheduler->queue, &j->entry);
 }
 
@@ -174,10 +176,10 @@ static int requeue(struct cluster *c, struct job *j)
     struct plan_shape shape = {0};
     struct plan_standing standing = plan_queue_standing(q, &j->entry);
     plan_queue_remove(q, &j->entry);
-    rules_announce(c, j);
-    if (!job_admissible(j))
-        return 0;
-    int r = rules_make(c, j);
+    int r = keepers_announce(c, j);
+    if (r < 0 || !job_admissible(j))
+        return r;
+    r = rules_make(c, j);
     if (r == 0)
         r = scheduler_shape(c, j, &shape, &demands);
     if (r < 0 || shape.n_demands == 0)

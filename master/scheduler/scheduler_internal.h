@@ -13,8 +13,8 @@ struct scheduler {
     size_t running_capacity;
     struct plan_peer *peers; // scratch
     size_t peers_capacity;
-    struct job *announced;   // jobs that keep off others (scheduler_rules.h)
-    char head[JOB_ID_BYTES]; // as stored; "" = none
+    struct kept_off *kept_off; // by user and name (scheduler_keepers.h)
+    char head[JOB_ID_BYTES];   // as stored; "" = none
     int64_t head_since_ms;
     struct job *preemptible;           // that hold a node
     int preempting;                    // of them: being stopped for others

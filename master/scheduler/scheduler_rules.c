@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A job's groups: its components; then each job that they name; then the components of other jobs
-// that name this one to keep off it.
+// A job's groups: its components; then each job that they name; then, as one, the components of
+// other jobs that name this one to keep off it.
 #include "master/scheduler/scheduler_rules.h"
 
 #include "common/strbuf.h"
@@ -8,26 +8,24 @@
 #include "master/cluster/cluster_internal.h"
 #include "master/scheduler/scheduler.h"
 #include "master/scheduler/scheduler_internal.h"
+#include "master/scheduler/scheduler_keepers.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
-
-struct other {  // behind a group that is not the job's own
-    char *name; // all jobs of this name; NULL = a component of this one:
-    char id[JOB_ID_BYTES];
-    int component;
-};
 
 struct job_rules {
     struct plan_rules plan;
     struct strbuf key;
     struct plan_tie *ties;
     size_t ties_capacity;
-    const char *names[PLAN_GROUPS_MAX]; // owned beyond n_own
-    struct other others[PLAN_GROUPS_MAX];
+    const char **names; // of the groups: of components, then "job:NAME"; all borrowed from the spec
+    size_t keepers;     // the group of those that keep off it; SIZE_MAX = there are none
     bool failed;
 };
+
+#define KEEPERS_SHOWN "a job that keeps off it"
 
 const struct plan_rules *rules_of(const struct job *j)
 {
@@ -40,11 +38,8 @@ void rules_free(struct job *j)
     j->rules = NULL;
     if (!r)
         return;
-    for (size_t g = r->plan.n_own; g < r->plan.n_groups; g++) {
-        free((char *)(uintptr_t)r->names[g]);
-        free(r->others[g].name);
-    }
     free(r->ties);
+    free(r->names);
     strbuf_reset(&r->key);
     free(r);
 }
@@ -66,23 +61,16 @@ static void add_tie(struct job_rules *r, size_t group, size_t with, bool apart)
     strbuf_printf(&r->key, "%zu%c%zu ", group, apart ? '-' : '+', with);
 }
 
-// The group of another job; names and ids are in the key, where they stand for their numbers.
-static size_t other_group(struct job_rules *r, const struct other *o, const char *shown)
+// The group of another job, "job:NAME", or of the keepers; in the key names stand for their
+// numbers.
+static size_t other_group(struct job_rules *r, const char *shown)
 {
-    for (size_t g = r->plan.n_own; g < r->plan.n_groups; g++) {
-        const struct other *x = &r->others[g];
-        if (o->name ? x->name && strcmp(x->name, o->name) == 0
-                    : !x->name && strcmp(x->id, o->id) == 0 && x->component == o->component)
+    for (size_t g = r->plan.n_own; g < r->plan.n_groups; g++)
+        if (strcmp(r->names[g], shown) == 0)
             return g;
-    }
-    if (r->plan.n_groups == PLAN_GROUPS_MAX)
-        return SIZE_MAX; // as many as there is room for; its own were checked to be fewer
     size_t g = r->plan.n_groups++;
-    r->others[g] = *o;
-    r->others[g].name = o->name ? strdup(o->name) : NULL;
-    r->names[g] = strdup(shown);
-    r->failed |= !r->names[g] || (o->name && !r->others[g].name);
-    strbuf_printf(&r->key, "%zu=%s/%s/%d ", g, o->name ? o->name : "", o->id, o->component);
+    r->names[g] = shown;
+    strbuf_printf(&r->key, "%zu=%s ", g, shown);
     return g;
 }
 
@@ -95,81 +83,20 @@ static void add_own(struct job_rules *r, const struct job_spec *spec, size_t k, 
         for (size_t i = 0; !job && i < spec->n_components; i++)
             with = strcmp(spec->components[i].name, *p) == 0 ? i : with;
         if (job)
-            with = other_group(r, &(struct other){.name = (char *)(uintptr_t)job}, *p);
+            with = other_group(r, *p);
         if (with != SIZE_MAX)
             add_tie(r, k, with, apart);
     }
 }
 
-// --- others that keep off this job ---
-
-static bool keeps_off(const struct job_component *k, const char *job)
+static void add_keepers(struct cluster *c, struct job_rules *r, const struct job *j)
 {
-    for (char *const *p = k->apart; p && *p; p++)
-        if (job_named(*p) && strcmp(job_named(*p), job) == 0)
-            return true;
-    return false;
-}
-
-// What others call it: an element goes by its array's name.
-static const char *called(const struct job *j)
-{
-    return j->array ? j->array->name : j->name;
-}
-
-static void add_announced(struct cluster *c, struct job_rules *r, const struct job *j)
-{
-    struct job *a, *next;
-    DL_FOREACH_SAFE2(c->scheduler->announced, a, next, announced_next)
-    {
-        if (a->state >= JOB_SUCCEEDED) {
-            rules_withdraw(c, a);
-            continue;
-        }
-        for (size_t k = 0; k < a->spec->n_components && strcmp(a->user, j->user) == 0; k++) {
-            struct other o = {.component = (int)k};
-            char shown[NAME_BYTES + 8];
-            if (a == j || a == j->array || !keeps_off(&a->spec->components[k], called(j)))
-                continue;
-            memcpy(o.id, a->id, sizeof(o.id));
-            (void)snprintf(shown, sizeof(shown), "job:%.63s", a->name);
-            size_t with = other_group(r, &o, shown);
-            for (size_t i = 0; i < j->spec->n_components && with != SIZE_MAX; i++)
-                add_tie(r, i, with, true);
-        }
-    }
-}
-
-static void queue_anew(struct cluster *c, const char *name, const char *user)
-{
-    for (struct job *j = live_jobs_of_name(c, name); j; j = j->live_next)
-        if (j->elements && strcmp(j->user, user) == 0)
-            array_stale(c, j);
-        else if (j->queued && strcmp(j->user, user) == 0)
-            scheduler_job_stale(c, j);
-}
-
-void rules_announce(struct cluster *c, struct job *j)
-{
-    j = j->array ? j->array : j; // which speaks for all its elements
-    if (j->announced || j->state >= JOB_SUCCEEDED)
+    if (!keepers_of(c, j))
         return;
-    for (size_t k = 0; k < j->spec->n_components; k++)
-        for (char *const *p = j->spec->components[k].apart; p && *p; p++) {
-            if (!job_named(*p))
-                continue;
-            if (!j->announced)
-                DL_APPEND2(c->scheduler->announced, j, announced_prev, announced_next);
-            j->announced = true;
-            queue_anew(c, job_named(*p), j->user);
-        }
-}
-
-void rules_withdraw(struct cluster *c, struct job *j)
-{
-    if (j->announced)
-        DL_DELETE2(c->scheduler->announced, j, announced_prev, announced_next);
-    j->announced = false;
+    r->keepers = other_group(r, KEEPERS_SHOWN);
+    strbuf_printf(&r->key, "/%s ", j->array ? j->array->name : j->name);
+    for (size_t i = 0; i < r->plan.n_own; i++)
+        add_tie(r, i, r->keepers, true);
 }
 
 // --- all of it ---
@@ -184,32 +111,47 @@ static bool has_rules(const struct job_spec *s)
     return some;
 }
 
+// Its own components, each job that they name, and the keepers.
+static size_t most_groups(const struct job_spec *spec)
+{
+    size_t n = spec->n_components + 1;
+    for (size_t k = 0; k < spec->n_components; k++)
+        for (int apart = 0; apart < 2; apart++) {
+            char *const *p = apart ? spec->components[k].apart : spec->components[k].near;
+            for (; p && *p; p++)
+                n += job_named(*p) != NULL;
+        }
+    assert(n <= PLAN_GROUPS_MAX); // job files that name more are refused
+    return n;
+}
+
 int rules_make(struct cluster *c, struct job *j)
 {
     const struct job_spec *spec = j->spec;
     rules_free(j);
-    if (!has_rules(spec) && !c->scheduler->announced)
+    if (!has_rules(spec) && !keepers_of(c, j))
         return 0;
     struct job_rules *r = calloc(1, sizeof(*r));
     if (!r)
         return -ENOMEM;
     j->rules = r;
+    r->names = calloc(most_groups(spec), sizeof(*r->names));
+    if (!r->names)
+        return -ENOMEM;
+    r->keepers = SIZE_MAX;
     r->plan.n_own = r->plan.n_groups = spec->n_components;
     r->plan.names = r->names;
     r->plan.gang = spec->gang;
     strbuf_printf(&r->key, "%s ", gang_mode_to_string(spec->gang));
-    for (size_t k = 0; k < spec->n_components; k++) {
+    for (size_t k = 0; k < spec->n_components; k++)
         r->names[k] = spec->components[k].name;
+    for (size_t k = 0; k < spec->n_components; k++) {
         add_own(r, spec, k, false);
         add_own(r, spec, k, true);
     }
-    add_announced(c, r, j);
+    add_keepers(c, r, j);
     r->plan.key = r->key.data;
-    if (r->failed || r->key.failed)
-        return -ENOMEM;
-    if (!has_rules(spec) && r->plan.n_ties == 0)
-        rules_free(j);
-    return 0;
+    return r->failed || r->key.failed ? -ENOMEM : 0;
 }
 
 // --- where they are ---
@@ -262,23 +204,27 @@ static int add_named(struct cluster *c, size_t *n, const struct job *j, const ch
     return r;
 }
 
+static int add_keeping(struct cluster *c, size_t *n, const struct job *j, size_t group)
+{
+    int r = 0;
+    for (const struct keeper *k = keepers_of(c, j); k && r == 0; k = k->next)
+        r = k->job->elements ? add_elements(c->scheduler, n, k->job, k->component, group)
+                             : add_peers(c->scheduler, n, k->job, k->component, group);
+    return r;
+}
+
 int rules_peers(struct cluster *c, const struct job *j, const struct plan_peer **ret, size_t *ret_n)
 {
     const struct job_rules *rules = j->rules;
     size_t n = 0;
     int r = 0;
-    for (size_t g = 0; rules && g < rules->plan.n_groups && r == 0; g++) {
-        const struct other *o = &rules->others[g];
-        const struct job *named = o->id[0] ? cluster_job_by_id(c, o->id) : NULL;
+    for (size_t g = 0; rules && g < rules->plan.n_groups && r == 0; g++)
         if (g < rules->plan.n_own)
             r = add_peers(c->scheduler, &n, j, (int)g, g);
-        else if (o->name)
-            r = add_named(c, &n, j, o->name, g);
-        else if (named && named->elements)
-            r = add_elements(c->scheduler, &n, named, o->component, g);
-        else if (named)
-            r = add_peers(c->scheduler, &n, named, o->component, g);
-    }
+        else if (g == rules->keepers)
+            r = add_keeping(c, &n, j, g);
+        else
+            r = add_named(c, &n, j, job_named(rules->names[g]), g);
     *ret = c->scheduler->peers;
     *ret_n = n;
     return r;

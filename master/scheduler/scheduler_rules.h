@@ -13,11 +13,6 @@ int rules_make(struct cluster *c, struct job *j) WARN_UNUSED;
 void rules_free(struct job *j);
 const struct plan_rules *rules_of(const struct job *j); // NULL = none
 
-// Notes that the job's tasks keep off other jobs, so that those keep off its tasks too; those that
-// wait are to be queued anew.
-void rules_announce(struct cluster *c, struct job *j);
-void rules_withdraw(struct cluster *c, struct job *j);
-
 // Where tasks of the groups of the job's rules are. *ret: valid until the next call. -ENOMEM.
 int rules_peers(struct cluster *c, const struct job *j, const struct plan_peer **ret,
                 size_t *ret_n) WARN_UNUSED;
