@@ -117,7 +117,7 @@ static void work(struct master *m)
         r = tokens_adopt(m->api.tokens, &e);
     if (r == 0)
         r = cluster_start(m->cluster, m->commit, store_epoch(m->store), m->last_event, &e);
-    if (r == 0 && log_store_count(m->api.logs, m->loop) < 0)
+    if (r == 0 && log_store_count(m->api.logs, m->loop, cluster_logs_found, m->cluster) < 0)
         r = err_set(&e, -ENOMEM, "out of memory");
     if (r == 0)
         r = backup_open(&m->api, m->config, &e);

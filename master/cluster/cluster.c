@@ -439,6 +439,7 @@ void cluster_free(struct cluster *c)
     user_free_all(c);
     team_free_all(c);
     job_limits_free(c);
+    free(c->lost.logs);
     secret_free_all(c);
     free(c->extras);
     free(c->publishing);

@@ -9,6 +9,8 @@
 #include "master/store/commit.h"
 #include <uv.h>
 
+struct kept_log;
+
 struct cluster_options {
     uv_loop_t *loop;
     const char *id;
@@ -60,6 +62,9 @@ void cluster_load_event(struct cluster *c, int64_t id, const char *json, size_t 
 // store's. `last_event` the highest event id in the stream.
 int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64_t last_event,
                   struct err *e) WARN_UNUSED;
+// The logs that were on the disk at the start, sorted by attempt: taken. Those that are nobody's
+// are deleted when it is time (lost_logs.c). userdata of log_store_count = the cluster.
+void cluster_logs_found(struct kept_log *logs, size_t n, void *cluster);
 // The commit queue's collect: schedules if something changed, then puts all dirty records. userdata
 // = the cluster.
 void cluster_collect(void *cluster);

@@ -19,6 +19,15 @@ struct loaded_task { // kept from cluster_load until cluster_start: its job may 
     struct loaded_task *next;
 };
 
+// Logs that were there at the start (lost_logs.c).
+struct lost_logs {
+    struct kept_log *logs; // asking: all, by attempt; then those that are nobody's, oldest first
+    size_t n, at;          // those before `at` are gone
+    bool asking, walking;  // whose they are; and the jobs are being looked at
+    struct job *job;       // weak; the next that is looked at
+    int64_t gone;          // since the last word about it
+};
+
 struct cluster {
     struct cluster_options options;
     char *id, *name;
@@ -48,6 +57,7 @@ struct cluster {
     int64_t history_gone;      // deleted since the last word about it
     int64_t history_logs_gone; // likewise, of whose only the logs went
     bool history_busy;         // a deletion is on its way to the store
+    struct lost_logs lost;
     unsigned job_counts[JOB_STATE_MAX];
     int64_t last_order;
     struct loaded_task *loaded, *loaded_elements;
@@ -116,6 +126,9 @@ int64_t lease_margin_ms(int64_t lease_ms);
 // settle.c: looks whether work may be placed again.
 void settle_look(struct cluster *c);
 void settle_start(struct cluster *c); // when everything is loaded
+// Every lease that a master before this one may have given is over, and every node that is there
+// has told what it holds and ended what is not known here.
+bool settle_all_told(const struct cluster *c);
 
 // event.c
 struct event_fields {
@@ -226,6 +239,13 @@ void job_forget_logs(struct cluster *c, struct job *j);
 void history_remove(struct cluster *c, struct job *j);
 void history_start(struct cluster *c); // all are loaded
 void history_look(struct cluster *c);  // now and then: begins to delete what is too much
+// lost_logs.c: now and then, a step of finding out whose logs there are.
+void lost_logs_look(struct cluster *c);
+void lost_logs_job_gone(struct cluster *c, const struct job *j);
+// Nobody's logs are to be deleted: `room` is needed, or they are too old.
+bool lost_logs_due(const struct cluster *c, bool room);
+bool lost_logs_drop(struct cluster *c, bool room); // the next one; false: none is due
+void lost_logs_told(struct cluster *c);            // an event about what went
 // job.c: it goes, with its records and logs; it is over.
 void job_drop(struct cluster *c, struct job *j);
 // job_list.c

@@ -2,7 +2,8 @@
 // Jobs that are over are kept up to a number and an age; then they go with their records and logs,
 // the one that ended first goes first. A few at a time: the next ones only when the deletion of
 // these is durable, so that other work of the store comes between. Logs are bounded in bytes, too:
-// those of the job that ended first go first, its record stays. An array is one of them, and as
+// those that are nobody's go first (lost_logs.c), then those of the job that ended first; its
+// record stays. An array is one of them, and as
 // much work and room as its elements: it counts with those that were made.
 #include "common/clock.h"
 #include "master/cluster/array.h"
@@ -85,17 +86,24 @@ static bool old_may_go(const struct cluster *c)
     return too_old(c, c->history) && clock_agreed(c, 0);
 }
 
-static bool logs_due(const struct cluster *c)
+static bool too_much(const struct cluster *c)
 {
     int64_t most = c->options.history.log_bytes;
-    return most > 0 && c->history_logs && c->options.logs_kept &&
-           c->options.logs_kept(c->options.userdata) > most;
+    return most > 0 && c->options.logs_kept && c->options.logs_kept(c->options.userdata) > most;
+}
+
+// While it is being found out whose logs there are, nobody's might go in the place of lost ones.
+static bool logs_due(const struct cluster *c)
+{
+    return c->history_logs && !c->lost.walking && too_much(c);
 }
 
 // Of a few; of how many, elements too.
 static int forget_logs(struct cluster *c)
 {
     int n = 0;
+    while (n < STEP_JOBS && lost_logs_drop(c, too_much(c)))
+        n++;
     while (logs_due(c) && n < STEP_JOBS) {
         struct job *j = c->history_logs;
         c->history_logs = j->history_next;
@@ -140,11 +148,12 @@ static void step(int result, void *userdata)
     if (c->history_logs_gone > 0)
         cluster_event(c, "cluster.logs_trimmed", text, NULL);
     c->history_gone = c->history_logs_gone = 0;
+    lost_logs_told(c);
 }
 
 void history_look(struct cluster *c)
 {
     if (!c->history_busy && !c->options.restored &&
-        (too_many(c, c->history) || old_may_go(c) || logs_due(c)))
+        (too_many(c, c->history) || old_may_go(c) || logs_due(c) || lost_logs_due(c, too_much(c))))
         step(0, c);
 }

@@ -225,6 +225,7 @@ void job_unlink(struct cluster *c, struct job *j)
     struct job_names *names = names_of(c, j->name, false);
     job_counted(c, j, -1);
     history_remove(c, j);
+    lost_logs_job_gone(c, j);
     block_leave(c, j);
     DL_DELETE(c->oldest, j);
     c->newest = c->oldest ? c->oldest->prev : NULL; // utlist: the head's prev is the tail

@@ -247,6 +247,7 @@ static void on_after_poll(uv_check_t *check)
     (void)uv_check_stop(check);
     liveness_judge(c);
     settle_look(c);
+    lost_logs_look(c);
     history_look(c);
     forget_grant(c, clock_boot_ms());
     give_back_memory(c);

@@ -21,20 +21,32 @@ void settle_start(struct cluster *c)
                 c->options.longest_lease_ms = j->spec->components[i].lost_after_ms;
 }
 
-int64_t cluster_settle_ms(const struct cluster *c)
+static int64_t leases_left_ms(const struct cluster *c)
 {
     int64_t longest = c->options.longest_lease_ms;
-    int64_t left = c->started_boot_ms + longest + lease_margin_ms(longest) - clock_boot_ms();
+    return c->started_boot_ms + longest + lease_margin_ms(longest) - clock_boot_ms();
+}
+
+int64_t cluster_settle_ms(const struct cluster *c)
+{
+    int64_t left = leases_left_ms(c);
     return !c->options.restored ? 0 : left > 0 ? left : 1;
+}
+
+bool settle_all_told(const struct cluster *c)
+{
+    if (leases_left_ms(c) > 0)
+        return false;
+    for (const struct node *n = c->nodes; n; n = n->hh.next)
+        if (!is_settled(n))
+            return false;
+    return true;
 }
 
 void settle_look(struct cluster *c)
 {
-    if (!c->options.restored || cluster_settle_ms(c) > 1)
+    if (!c->options.restored || !settle_all_told(c))
         return;
-    for (const struct node *n = c->nodes; n; n = n->hh.next)
-        if (!is_settled(n))
-            return;
     c->options.restored = false;
     log_info("cluster", "the store is settled: work is placed again");
     cluster_event(c, "cluster.settled", "every node told what it holds, or its lease is over",

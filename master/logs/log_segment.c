@@ -178,6 +178,8 @@ static void list_one(DIR *d, const char *name, struct log_listing *ret)
     ret->first = ret->n == 0 || number < ret->first ? number : ret->first;
     ret->last = number > ret->last ? number : ret->last;
     ret->bytes += (uint64_t)st.st_size;
+    int64_t written = (int64_t)st.st_mtim.tv_sec * 1000 + st.st_mtim.tv_nsec / 1000000;
+    ret->written_ms = written > ret->written_ms ? written : ret->written_ms;
     ret->n++;
 }
 

@@ -50,6 +50,7 @@ struct log_listing {
     uint32_t first, last;
     size_t n;
     uint64_t bytes;
+    int64_t written_ms; // when the youngest was written last, by the machine's clock
 };
 int log_segment_list(int dir_fd, const char *attempt, struct log_listing *ret) WARN_UNUSED;
 

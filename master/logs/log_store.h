@@ -26,9 +26,17 @@ int log_channel_from_string(const char *text, enum log_channel *ret) WARN_UNUSED
 // the oldest data goes first, at line ends where there are any.
 int log_store_open(const char *dir, uint64_t cap, struct log_store **ret,
                    struct err *e) WARN_UNUSED;
-// Counts what is there already, in a thread of the loop's, which may end after the store.
-int log_store_count(struct log_store *s, uv_loop_t *loop) WARN_UNUSED;
-// Ends that early; the sum is not taken.
+struct kept_log {
+    char attempt[LOG_ATTEMPT_BYTES];
+    bool known;         // false: the owner's
+    int64_t written_ms; // last, by the machine's clock
+};
+// Counts what is there already, in a thread of the loop's, which may end after the store. `found`
+// gets the list of it, sorted by attempt, to free(); NULL when memory ran out.
+int log_store_count(struct log_store *s, uv_loop_t *loop,
+                    void (*found)(struct kept_log *logs, size_t n, void *userdata),
+                    void *userdata) WARN_UNUSED;
+// Ends that early; the sum is not taken, `found` not called.
 void log_store_count_stop(struct log_store *s);
 // What all logs together take on disk, bytes; before that count is done, less.
 int64_t log_store_bytes(const struct log_store *s);

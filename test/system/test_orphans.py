@@ -126,6 +126,36 @@ def test_task_of_an_unknown_job_is_kept_for_its_time(make_site, keep):
     ended(fd)
 
 
+def test_logs_of_forgotten_jobs_go_first(make_site):
+    """When logs reach their bound, those of attempts that a store which went back has forgotten make room; all others stay."""
+    site = make_site(history={"logs": "200k"})
+    write = "head -c 70000 /dev/zero | tr '\\0' x | fold -w 99"
+    m = site.master
+
+    def run(name):
+        jid = m.ok("POST", "/v1/jobs", job(write, name=name))["id"]
+        shown = m.get(f"/v1/jobs/{jid}?wait=60s", timeout=90)
+        assert shown["state"] == "succeeded" and shown["tasks"][0]["logs"] == "complete"
+        return m.dir / "data" / "logs" / shown["tasks"][0]["attempt_id"]
+
+    known = [run("known")]
+    store, kept = m.dir / "data" / "redis", site.folder / "kept"
+    m.stop()
+    shutil.copytree(store, kept, ignore=shutil.ignore_patterns("*.sock"))
+    m.start()
+    m.wait_ready(1)
+    forgotten = run("forgotten")
+    m.stop(signal.SIGKILL)
+    shutil.rmtree(store)
+    shutil.copytree(kept, store)
+    m.start()
+    m.wait_event("cluster.settled", seconds=60)
+    assert forgotten.exists()  # there is room
+    known.append(run("next"))
+    m.wait_event("cluster.logs_trimmed", reason="1 of attempts that this store does not know", seconds=60)
+    assert not forgotten.exists() and all(k.exists() for k in known)
+
+
 def test_store_is_empty(make_site):
     """The cluster's identity is there and its store is not: nodes are unknown, so none is told anything; their tasks freeze with their leases,
     and go on as what they are (of jobs that are not known) when the operator has let the nodes join again."""
