@@ -345,6 +345,7 @@ static void resume(struct cluster *c, struct job *j)
     for (int i = 0; j->elements && i < j->spec->array.count; i++)
         if (j->elements->made[i])
             resume(c, j->elements->made[i]);
+    j->preempting &= j->n_held > 0; // its node may be gone
     job_queue_update(c, j);
     job_limits_update(c, j);
     if (!j->array)

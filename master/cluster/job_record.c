@@ -24,6 +24,10 @@ char *job_to_record(const struct job *j)
     json_put_time(r, "ended_at", j->ended_ms);
     if (j->held)
         json_put_bool(r, "held", true);
+    if (j->preempting)
+        json_put_bool(r, "preempting", true);
+    if (j->avoid)
+        json_put_str(r, "avoid", j->avoid);
     if (j->attempts_lost)
         json_put_i64(r, "attempts_lost", j->attempts_lost);
     if (j->logs_gone)
@@ -49,6 +53,9 @@ int job_read_record(struct job *j, const json_t *r, struct err *e)
     j->order = json_opt_i64(r, "order", 0);
     j->attempts_lost = (int)json_opt_i64(r, "attempts_lost", 0);
     j->held = json_opt_bool(r, "held", false);
+    j->preempting = json_opt_bool(r, "preempting", false);
+    const char *avoid = json_opt_str(r, "avoid", NULL);
+    j->avoid = avoid ? strdup(avoid) : NULL;
     j->logs_gone = json_opt_bool(r, "logs_gone", false);
     j->submitted_ms = json_opt_time(r, "submitted_at");
     j->started_ms = json_opt_time(r, "started_at");

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/json.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/scheduler/scheduler.h"
 
 #include <string.h>
 
@@ -167,6 +168,25 @@ static void judge_loss(struct cluster *c, struct node *n, int64_t now)
         node_set_state(c, n, NODE_LOST, reason);
 }
 
+// --- who may be back soon ---
+
+// It was there before this master, or a moment ago, and could get work then.
+static bool may_be_back(const struct cluster *c, const struct node *n, int64_t now)
+{
+    bool begins = n->state == NODE_NOT_READY && !n->inventory_seen;
+    bool silent = n->state == NODE_UNREACHABLE || (begins && (n->engine_ready || !n->info_told));
+    return silent && n->approved && !n->draining && !n->off &&
+           now < over_at(c, n, c->options.lease_ms);
+}
+
+static void tell_scheduler(struct cluster *c, int64_t now)
+{
+    bool any = false;
+    for (const struct node *n = c->nodes; n && !any; n = n->hh.next)
+        any = may_be_back(c, n, now);
+    scheduler_await(c, any);
+}
+
 void liveness_judge(struct cluster *c)
 {
     int64_t now = clock_boot_ms();
@@ -180,6 +200,7 @@ void liveness_judge(struct cluster *c)
     for (struct node *n = c->nodes; n; n = n->hh.next)
         if (!c->moves_held[0] || n->off)
             judge_loss(c, n, now);
+    tell_scheduler(c, now);
 }
 
 int cluster_node_off(struct cluster *c, struct node *n, const char *user, struct err *e)

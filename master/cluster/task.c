@@ -211,7 +211,7 @@ static void leave_entry(struct cluster *c, struct node *n, struct task *t)
 }
 
 // Puts the node before those that the job avoids already. Out of memory: it is not avoided.
-static void job_avoid(struct job *j, const char *name)
+static void job_avoid(struct cluster *c, struct job *j, const char *name)
 {
     cleanup_strbuf struct strbuf list = {0};
     size_t len = strlen(name), word;
@@ -228,6 +228,7 @@ static void job_avoid(struct job *j, const char *name)
         return;
     free(j->avoid);
     j->avoid = strbuf_take(&list);
+    job_dirty(c, j);
 }
 
 static void again(struct cluster *c, struct node *n, struct task *t,
@@ -236,7 +237,7 @@ static void again(struct cluster *c, struct node *n, struct task *t,
     leave_entry(c, n, t);
     if (t->status.cause != CAUSE_MOVED &&
         (t->status.cause != CAUSE_EXIT || t->status.exit_code != 0))
-        job_avoid(t->job, n->name);
+        job_avoid(c, t->job, n->name);
     char reason[REASON_BYTES + 32];
     (void)snprintf(reason, sizeof(reason), "attempt %d: %s", t->attempt, d->reason);
     reason[REASON_BYTES - 1] = '\0';

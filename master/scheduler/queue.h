@@ -186,6 +186,10 @@ void plan_queue_shaken(struct plan_queue *q, bool now);
 // unless a higher priority is the head; not known any more after hold_after_ms.
 void plan_queue_restore_head(struct plan_queue *q, const char *id, int64_t since_ms,
                              int64_t now_ms);
+// Whether nodes that are away may be back soon. While they may, a head that can't start without
+// them stays the head, and nothing after it in order starts on a node that could serve it. So it is
+// from plan_queue_restore_head on. True: work may start now that could not.
+bool plan_queue_await(struct plan_queue *q, bool awaited);
 // What is to be restored then: the head, or one that was restored and is not the head yet.
 const char *plan_queue_sticky(const struct plan_queue *q, int64_t *ret_since_ms);
 

@@ -86,6 +86,7 @@ struct reservation {
     bool overdue;  // overtaken too often: strict from the beginning
     bool strict;   // kept off all nodes that could serve it
     bool lifted;   // the closed nodes are to be opened
+    bool awaits;   // it can't start without nodes that are away, but may be back soon
     bool shaken;   // made of what is not so any more
     uint64_t mark; // of the index on which nodes are closed for it
 };
@@ -106,6 +107,7 @@ struct plan_queue {
     char kept_id[64];        // "" = none
     struct plan_entry *kept; // NULL = it does not wait
     int64_t kept_since_ms, kept_until_ms;
+    bool awaited; // plan_queue_await
     struct elder elder;
     struct plan_refusals impossible; // on an empty cluster, too; since capacity grew
     size_t length, n_due;            // jobs; lanes in heaps

@@ -234,6 +234,30 @@ static int find_place(struct plan_queue *q, struct plan_index *x, const struct p
     return r;
 }
 
+// The same for one that was the head already: it is not given up for nodes that may be back soon.
+static int stay(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
+                struct plan_lane *lane, struct found *ret)
+{
+    int r = find_place(q, x, run, lane, ret);
+    q->head.awaits = r == 0 && !ret->possible && q->awaited;
+    if (!q->head.awaits)
+        return r;
+    q->head.start_ms = PLAN_NEVER;
+    q->head.made_ms = q->now_ms;
+    q->head.mark = x->mark = ++q->stamp;
+    *ret = (struct found){.possible = true, .more = close_eligible(x, lane)};
+    return 0;
+}
+
+bool plan_queue_await(struct plan_queue *q, bool awaited)
+{
+    bool over = q->awaited && !awaited && q->head.entry && q->head.awaits;
+    q->awaited = awaited;
+    if (over)
+        plan_queue_grew(q);
+    return over;
+}
+
 // What ends now for its sake tells where and when it starts.
 static int make_room(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
                      struct plan_lane *lane, struct found *found)
@@ -259,7 +283,7 @@ static void become_head(struct plan_queue *q, struct plan_entry *e)
     r->since_ms = again ? r->since_ms : q->now_ms;
     r->overdue = false;
     r->strict = q->now_ms - r->since_ms >= q->policy.hold_after_ms;
-    r->lifted = r->due = false;
+    r->lifted = r->due = r->awaits = false;
     size_t len = strnlen(e->id, sizeof(r->id) - 1);
     memcpy(r->id, e->id, len);
     r->id[len] = '\0';
@@ -341,6 +365,7 @@ void plan_queue_restore_head(struct plan_queue *q, const char *id, int64_t since
     (void)snprintf(q->kept_id, sizeof(q->kept_id), "%s", id);
     q->kept_since_ms = since_ms;
     q->kept_until_ms = now_ms + q->policy.hold_after_ms;
+    q->awaited = true;
 }
 
 const char *plan_queue_sticky(const struct plan_queue *q, int64_t *ret_since_ms)
@@ -390,7 +415,7 @@ static int keep_on(struct plan_queue *q, struct plan_index *x, const struct plan
     become_head(q, e);
     head->since_ms = q->kept_since_ms;
     head->strict = q->now_ms - head->since_ms >= q->policy.hold_after_ms;
-    int r = find_place(q, x, run, e->lane, &found);
+    int r = stay(q, x, run, e->lane, &found);
     if (r < 0 || !found.possible) {
         *head = before;
         return r;
@@ -413,10 +438,10 @@ int reserve_begin(struct plan_queue *q, struct plan_index *x, const struct plan_
     bool strict = r->overdue || q->now_ms - r->since_ms >= q->policy.hold_after_ms;
     bool passed = r->start_ms != PLAN_NEVER && r->start_ms <= q->now_ms;
     bool ask = (r->start_ms == PLAN_NEVER || r->shaken) && q->now_ms - r->made_ms >= AGAIN_MS;
-    if (r->mark == x->mark && strict == r->strict && !passed && !ask)
+    if (r->mark == x->mark && strict == r->strict && !passed && !ask && !r->awaits)
         return 0;
     r->strict = strict;
-    int ret = find_place(q, x, run, r->entry->lane, &found);
+    int ret = stay(q, x, run, r->entry->lane, &found);
     if (ret < 0)
         return ret;
     if (!found.possible) {

@@ -61,6 +61,12 @@ void scheduler_node_stale(struct cluster *c, struct node *n)
     kept_stale(&c->scheduler->kept, n);
 }
 
+void scheduler_await(struct cluster *c, bool awaited)
+{
+    if (plan_queue_await(c->scheduler->queue, awaited))
+        want_schedule(c);
+}
+
 void scheduler_job_stale(struct cluster *c, struct job *j)
 {
     if (j->plan_stale || j->deleted)

@@ -23,6 +23,8 @@ void scheduler_free(struct scheduler *s);
 void scheduler_nodes_moved(struct cluster *c);
 // Anything of it changed that matters for placing.
 void scheduler_node_stale(struct cluster *c, struct node *n);
+// Whether nodes that are silent may be back soon.
+void scheduler_await(struct cluster *c, bool awaited);
 // Which tasks of it wait, or what they need, changed.
 void scheduler_job_stale(struct cluster *c, struct job *j);
 void scheduler_job_gone(struct cluster *c, struct job *j);

@@ -72,7 +72,9 @@ static void say(struct plan_explanation *x, enum plan_wait why, const struct pla
         (void)snprintf(x->summary, sizeof(x->summary),
                        "there is room, but it is kept for job %s, which comes first%s",
                        head->id ? head->id : "?",
-                       head->strict ? " and has waited long" : "; a shorter `timeout` may help");
+                       head->strict                   ? " and has waited long"
+                       : head->start_ms == PLAN_NEVER ? ", and whose nodes are not all there"
+                                                      : "; a shorter `timeout` may help");
 }
 
 static json_t *head_json(const struct scheduler *s, const struct plan_head *head)

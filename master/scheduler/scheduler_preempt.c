@@ -18,10 +18,13 @@ void scheduler_preempt_held(struct cluster *c, struct job *j)
         return;
     if (j->n_held > 0) {
         DL_APPEND2(s->preemptible, j, preempt_prev, preempt_next);
+        s->preempting += j->preempting; // of a master before us
         return;
     }
     DL_DELETE2(s->preemptible, j, preempt_prev, preempt_next);
     s->preempting -= j->preempting;
+    if (j->preempting)
+        job_dirty(c, j);
     j->preempting = false;
 }
 
