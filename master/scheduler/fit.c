@@ -45,7 +45,7 @@ struct plan_view plan_view_of(const struct plan_node *n)
         .memory = n->free.memory,
         .gpus = (uint16_t)plan_gpus_free(n),
         .ports = (uint16_t)plan_ports_free(&n->ports, PLAN_MAX_PORTS),
-        .flags = (uint16_t)(n->runtime & PLAN_RUNTIME_ANY),
+        .flags = n->runtime & PLAN_RUNTIME_ANY,
     };
     if (n->max_tasks == 0 || n->tasks < n->max_tasks)
         v.flags |= NODE_ROOM;

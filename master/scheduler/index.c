@@ -2,6 +2,7 @@
 // All nodes as the plan looks at them: a compact view of each, what is free in all, and an ordered
 // tree for each way of placing that is used enough to pay for it. Both ways to pick a node, by tree
 // and by looking at every one, give the same answer.
+#include "master/scheduler/kind.h"
 #include "master/scheduler/node_tree.h"
 #include "master/scheduler/where.h"
 
@@ -10,8 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void count(struct plan_index *x, const struct plan_view *v, int sign)
+static void count(struct plan_index *x, size_t node, int sign)
 {
+    const struct plan_view *v = &x->views[node];
+    kind_count(x, node, sign);
     x->sum_cpu += sign * (v->cpu > 0 ? v->cpu : 0);
     x->sum_memory += sign * (v->memory > 0 ? v->memory : 0);
     x->sum_gpus += sign * v->gpus;
@@ -22,6 +25,7 @@ static struct plan_view view_of(const struct plan_index *x, size_t node)
     struct plan_view v = plan_view_of(&x->nodes[node]);
     if (!x->closed[node])
         v.flags |= NODE_OPEN;
+    v.flags |= kind_bit(x, node);
     return v;
 }
 
@@ -34,7 +38,7 @@ int plan_index_new(struct plan_node *nodes, size_t n, struct plan_index **ret)
     x->views = calloc(n + 1, sizeof(*x->views));
     x->job_tasks = calloc(n + 1, sizeof(*x->job_tasks));
     x->closed = calloc(n + 1, sizeof(*x->closed));
-    if (!x->views || !x->job_tasks || !x->closed) {
+    if (!x->views || !x->job_tasks || !x->closed || kind_init(x) < 0) {
         plan_index_free(x);
         return -ENOMEM;
     }
@@ -44,7 +48,7 @@ int plan_index_new(struct plan_node *nodes, size_t n, struct plan_index **ret)
         x->total.cpu_milli += total->cpu_milli;
         x->total.memory += total->memory;
         x->total.gpu += total->gpu;
-        count(x, &x->views[i], 1);
+        count(x, i, 1);
         x->most_cpu = total->cpu_milli > x->most_cpu ? total->cpu_milli : x->most_cpu;
         x->most_memory = total->memory > x->most_memory ? total->memory : x->most_memory;
     }
@@ -62,6 +66,7 @@ void plan_index_free(struct plan_index *x)
     where_free_all(x);
     free(x->job_tasks);
     free(x->closed);
+    free(x->kind_of);
     free(x->rank_of);
     free(x->node_at);
     free(x->order);
@@ -78,9 +83,9 @@ static bool has_more(const struct plan_view *now, const struct plan_view *before
 bool plan_index_touch(struct plan_index *x, size_t node)
 {
     struct plan_view before = x->views[node];
-    count(x, &before, -1);
+    count(x, node, -1);
     x->views[node] = view_of(x, node);
-    count(x, &x->views[node], 1);
+    count(x, node, 1);
     for (size_t i = 0; i < x->n_live; i++)
         node_tree_mark(x->live[i], x->rank_of[node]);
     return has_more(&x->views[node], &before);
@@ -88,6 +93,7 @@ bool plan_index_touch(struct plan_index *x, size_t node)
 
 bool plan_index_relabel(struct plan_index *x, size_t node)
 {
+    kind_relabel(x, node);
     bool more = where_relabel(x, node);
     return plan_index_touch(x, node) || more;
 }
@@ -270,13 +276,29 @@ static int64_t pick_one(struct plan_index *x, enum alloc_mode mode, enum alloc_m
                              : pick_by_look(x, mode, m, need, but);
 }
 
+// best-fit, with cards: from the kind that has most left.
+static int64_t pick_even(struct plan_index *x, enum alloc_metric m, const struct plan_need *need,
+                         const struct plan_but *but)
+{
+    struct plan_need of_kind = *need;
+    uint32_t left = need->kinds ? need->kinds : KIND_ALL;
+    int64_t at = -1;
+    while (at < 0 && (of_kind.kinds = kind_next(x, &left)) != 0)
+        at = pick_one(x, ALLOC_BEST_FIT, m, &of_kind, but);
+    return at;
+}
+
 static int64_t pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
                     const struct plan_need *need, const struct plan_but *but)
 {
-    struct plan_need sparing = *need;
-    sparing.spares = mode == ALLOC_BEST_FIT && need->gpus > 0;
-    int64_t at = pick_one(x, mode, m, &sparing, but);
-    return at < 0 && sparing.spares ? pick_one(x, mode, m, need, but) : at;
+    struct plan_need as = *need;
+    as.kinds = need->where ? need->where->kinds : 0;
+    if (mode != ALLOC_BEST_FIT || need->gpus == 0)
+        return pick_one(x, mode, m, &as, but);
+    as.spares = true;
+    int64_t at = pick_even(x, m, &as, but);
+    as.spares = false;
+    return at < 0 ? pick_even(x, m, &as, but) : at;
 }
 
 int plan_index_pick(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,

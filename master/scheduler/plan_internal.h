@@ -18,6 +18,10 @@ enum {
     NODE_SHARED = 64,
     NODE_ROOM = 128
 };
+// From here on, the kinds of the nodes (kind.h).
+#define KIND_FIRST UINT32_C(256)
+#define PLAN_KINDS_MAX 24
+#define KIND_ALL (~(KIND_FIRST - 1))
 
 // A demand, ready to be compared. A resource wanted as "all" is 0 here and a bit in `whole`.
 struct plan_where;
@@ -26,6 +30,7 @@ struct plan_need {
     int gpus, ports;
     unsigned whole;                 // WHOLE_*, NODE_*
     unsigned runtimes;              // 0 = nothing can run it
+    uint32_t kinds;                 // a search keeps to nodes of these; 0 = any
     bool spares;                    // only where plan_spares holds
     const struct plan_where *where; // NULL = any node; set by plan_need_on
 };
@@ -35,7 +40,7 @@ struct plan_view {
     int64_t cpu, memory;
     uint16_t gpus;
     uint16_t ports; // counted up to PLAN_MAX_PORTS only: nobody needs more
-    uint16_t flags; // runtimes | WHOLE_* | NODE_*
+    uint32_t flags; // runtimes | WHOLE_* | NODE_* | kind
 };
 
 struct plan_need plan_need_of(const struct plan_demand *d); // without `where`
@@ -48,8 +53,8 @@ int plan_gpus_free(const struct plan_node *n);
 static inline bool plan_fits(const struct plan_view *v, const struct plan_need *n)
 {
     return (v->flags & n->runtimes) && (v->flags & n->whole) == n->whole &&
-           (n->cpu == 0 || v->cpu >= n->cpu) && (n->memory == 0 || v->memory >= n->memory) &&
-           v->gpus >= n->gpus && v->ports >= n->ports;
+           (n->kinds == 0 || (v->flags & n->kinds)) && (n->cpu == 0 || v->cpu >= n->cpu) &&
+           (n->memory == 0 || v->memory >= n->memory) && v->gpus >= n->gpus && v->ports >= n->ports;
 }
 
 // Whether the cards that stay free keep, each, at least half as much cpu and memory as the need
@@ -110,10 +115,17 @@ struct plan_order {
     uint32_t task;
 };
 
+struct plan_kind {
+    uint64_t cards;       // what they are, hashed
+    uint32_t nodes, open; // and those with cards that can be given
+};
+
 struct plan_index {
     struct plan_node *nodes; // borrowed
     size_t n;
     struct plan_view *views;
+    struct plan_kind kinds[PLAN_KINDS_MAX];
+    uint8_t *kind_of;                               // by node
     struct plan_where *wheres;                      // by text
     bool *closed;                                   // kept for the head of the queue
     uint64_t mark;                                  // set by whoever closed nodes

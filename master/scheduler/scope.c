@@ -136,7 +136,7 @@ bool room_take(struct room *r, size_t node, const struct plan_need *need)
     }
     whole |= (need->cpu ? WHOLE_CPU : 0u) | (need->memory ? WHOLE_MEMORY : 0u) |
              (need->gpus ? WHOLE_GPU : 0u);
-    r->view.flags &= (uint16_t)~whole;
+    r->view.flags &= ~whole;
     return true;
 }
 

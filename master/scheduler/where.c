@@ -2,6 +2,7 @@
 // Sets of conditions on labels, and which nodes meet them.
 #include "master/scheduler/where.h"
 
+#include "master/scheduler/kind.h"
 #include "proto/constraint.h"
 
 #include <inttypes.h>
@@ -64,6 +65,7 @@ static bool judge(struct plan_where *w, const struct plan_index *x, size_t node)
         w->bits[node / 64] |= bit;
     else
         w->bits[node / 64] &= ~bit;
+    w->kinds |= now ? kind_bit(x, node) : 0;
     uint64_t cards = where_cards(w, node);
     if (w->cards)
         w->cards[node] = where_find_cards(&x->nodes[node], w->text);

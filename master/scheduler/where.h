@@ -10,6 +10,7 @@
 struct plan_where {
     char *text;
     uint64_t *bits;                // by node
+    uint32_t kinds;                // those that met them, and perhaps more
     uint64_t *cards;               // by node: those that meet the conditions on cards; NULL = none
     const struct plan_node *nodes; // of the index
     UT_hash_handle hh;

@@ -70,6 +70,21 @@ static int64_t ref_most(const struct ref *r, bool memory)
     return most;
 }
 
+// Of the nodes with as many cards of the same model: which part has some left.
+static double ref_left(const struct ref *r, size_t node)
+{
+    double all = 0, open = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const struct plan_node *n = &r->nodes[i], *as = &r->nodes[node];
+        if (n->total.gpu != as->total.gpu || (n->n_cards > 0) != (as->n_cards > 0) ||
+            (n->n_cards && strcmp(n->cards[0].model, as->cards[0].model) != 0))
+            continue;
+        all++;
+        open += !n->ineligible && ref_cards(n) > 0;
+    }
+    return open / all;
+}
+
 #define REF_PREFER(x, y)                                                                           \
     do {                                                                                           \
         if ((x) != (y))                                                                            \
@@ -98,6 +113,8 @@ static bool ref_prefers(const struct ref *r, const struct plan_job *j, const str
         REF_PREFER(ref_metric(y, j->metric), ref_metric(x, j->metric));
         break;
     default:
+        if (d->resources.gpu > 0 && !d->gpu_all)
+            REF_PREFER(ref_left(r, b), ref_left(r, a));
         REF_PREFER(x->total.gpu > 0, y->total.gpu > 0);
         REF_PREFER(ref_cards(x), ref_cards(y));
         REF_PREFER(ref_share(x->free.cpu_milli, cpu) + ref_share(x->free.memory, memory),

@@ -274,6 +274,10 @@ static const struct row {
      "a>g1 c>g1"},
     {"the least memory", "g1=8,16,2 g2=8,16,2",
      "cards g1 A100 40 A100 40; cards g2 A100 80 A100 80; a ann 50 1,0,2 %A100 %80", "a>g2"},
+    {"a model is left for who names it", "g1=8,16,1 g2=8,16,1 g3=8,16,1 g4=8,16,1",
+     "cards g1 T4 16; cards g2 T4 16; cards g3 A100 40; cards g4 A100 40; a ann 50 1,0,1; "
+     "b ann 50 1,0,1; c ann 50 1,0,1 %T4",
+     "a>g1 b>g3 c>g2"},
     {"all cards of a kind", "g1=8,16,2 g2=8,16,2",
      "cards g1 T4 16 A100 40; cards g2 A100 40 A100 40; a ann 50 1,0,all %A100", "a>g2"},
     {"a model that no node has", "g1=8,16,2",

@@ -23,13 +23,19 @@ static void change(size_t i)
 {
     keys[i] = (struct plan_key){pick(4), (int64_t)pick(9) - 4};
     views[i] = (struct plan_view){(int64_t)pick(10) - 2, (int64_t)pick(10) - 2, (uint16_t)pick(4),
-                                  (uint16_t)pick(4), (uint16_t)pick(32)};
+                                  (uint16_t)pick(4), pick(32) | KIND_FIRST << pick(3)};
 }
 
 static struct plan_need random_need(void)
 {
-    return (struct plan_need){pick(9),      pick(9), (int)pick(4), (int)pick(4),
-                              pick(8) << 2, pick(4), pick(3) == 0, NULL};
+    return (struct plan_need){.cpu = pick(9),
+                              .memory = pick(9),
+                              .gpus = (int)pick(4),
+                              .ports = (int)pick(4),
+                              .whole = pick(8) << 2,
+                              .runtimes = pick(4),
+                              .kinds = pick(2) ? KIND_FIRST << pick(3) : 0,
+                              .spares = pick(3) == 0};
 }
 
 static bool before(size_t a, size_t b)
