@@ -81,6 +81,8 @@ void cli_print_items(const struct cli *cli, const json_t *items, const struct li
 // Asks for a list and prints it. Exit status.
 // --weight and --quota, of users and teams (cmd_team.c). Exit status.
 int cli_put_shares(const struct args *args, json_t *body);
+// A quota as --quota takes it.
+void cli_quota_text(const json_t *quota, struct strbuf *b);
 int cli_list(struct cli *cli, const char *what, const char *path, const struct list_view *view);
 // DELETE, then prints `name` and, without --quiet, `done` (" removed"). Exit status.
 int cli_remove(struct cli *cli, const char *what, const char *path, const char *name,

@@ -44,7 +44,7 @@ int cli_put_shares(const struct args *args, json_t *body)
     return CLI_OK;
 }
 
-static void quota_text(const json_t *quota, struct strbuf *b)
+void cli_quota_text(const json_t *quota, struct strbuf *b)
 {
     const char *key;
     json_t *v;
@@ -62,7 +62,7 @@ static void quota_text(const json_t *quota, struct strbuf *b)
 static void team_row(struct table *t, const json_t *x)
 {
     cleanup_strbuf struct strbuf quota = {0};
-    quota_text(json_object_get(x, "quota"), &quota);
+    cli_quota_text(json_object_get(x, "quota"), &quota);
     table_cell(t, json_opt_str(x, "name", NULL));
     table_cellf(t, "%lld", (long long)json_opt_i64(x, "users", 0));
     table_cellf(t, "%lld", (long long)json_opt_i64(x, "weight", 1));

@@ -84,6 +84,8 @@ static void number_text(const json_t *user, const char *key, char *out, size_t s
 static void user_row(struct table *t, const json_t *x)
 {
     char rights[64], uid[24], gid[24];
+    cleanup_strbuf struct strbuf quota = {0};
+    cli_quota_text(json_object_get(x, "quota"), &quota);
     rights_text(x, rights, sizeof(rights));
     number_text(x, "uid", uid, sizeof(uid));
     number_text(x, "gid", gid, sizeof(gid));
@@ -91,14 +93,16 @@ static void user_row(struct table *t, const json_t *x)
     table_cell(t, json_opt_str(x, "role", NULL));
     table_cell(t, rights);
     table_cell(t, json_opt_str(x, "team", NULL));
+    table_cellf(t, "%lld", (long long)json_opt_i64(x, "weight", 1));
+    table_cell(t, quota.data);
     table_cell(t, uid);
     table_cell(t, gid);
     table_cell(t, json_opt_bool(x, "disabled", false) ? "disabled" : "active");
     table_cell(t, json_opt_str(x, "created_at", NULL));
 }
 
-static const char *const user_headings[] = {"NAME", "ROLE",  "RIGHTS",  "TEAM", "UID",
-                                            "GID",  "STATE", "CREATED", NULL};
+static const char *const user_headings[] = {"NAME", "ROLE", "RIGHTS", "TEAM",    "WEIGHT", "QUOTA",
+                                            "UID",  "GID",  "STATE",  "CREATED", NULL};
 static const struct list_view users_view = {"name", user_headings, user_row};
 
 static void print_one(const struct cli *cli, const json_t *user)

@@ -93,6 +93,10 @@ int clock_parse(const char *text, int64_t *ret_ms)
     }
     if (strcmp(rest, "Z") != 0)
         return -EINVAL;
-    *ret_ms = (int64_t)timegm(&tm) * 1000 + ms;
+    int day = tm.tm_mday;
+    int64_t seconds = (int64_t)timegm(&tm);
+    if (tm.tm_mday != day) // 30 February
+        return -EINVAL;
+    *ret_ms = seconds * 1000 + ms;
     return 0;
 }

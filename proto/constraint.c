@@ -68,6 +68,8 @@ const char *constraint_problem(const char *text)
         return "expected one line";
     if (!*rest && op != OP_EQUAL)
         return "expected a value after the operator";
+    if (op == OP_EQUAL && text[0] == '=' && text[1] && strchr("=<>", text[1]))
+        return "expected =, !=, >=, <=, > or <; a space before a value that begins so: `= >x`";
     if ((op == OP_GE || op == OP_LE || op == OP_GT || op == OP_LT) && !number(rest, &v))
         return "expected a number after <, <=, > or >=";
     return NULL;

@@ -80,8 +80,9 @@ void jobs_explain(struct call *call)
                      : j->held                 ? "it is held: `meadow job release` lets it go on"
                      : text[0]                 ? text
                                                : "nothing of this job waits for a place");
-        if (why)
-            json_put_str(body, "why", why);
+        bool held = j->state < JOB_SUCCEEDED && (j->held || (j->array && j->array->held));
+        if (held || why)
+            json_put_str(body, "why", held ? "held" : why);
         json_put(body, "blockers", json_array());
         json_put(body, "nodes", json_array());
     }

@@ -7,6 +7,7 @@
 #include "master/api/job_checks.h"
 #include "master/cluster/dependency.h"
 #include "master/cluster/secret.h"
+#include "master/scheduler/scheduler.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -138,7 +139,9 @@ void jobs_validate(struct call *call)
     struct err e = {""};
     struct job_warnings warnings = {0};
     struct job_spec *spec = read_spec(call, &warnings);
-    int r = spec ? dependency_check(call->api->cluster, spec, call->who.user, &e) : 0;
+    int r = spec ? scheduler_check_quota(call->api->cluster, spec, call->who.user, &e) : 0;
+    if (spec && r == 0)
+        r = dependency_check(call->api->cluster, spec, call->who.user, &e);
     if (r < 0)
         api_reply_error(call, r, &e);
     if (spec && (r < 0 || !has_secrets(call, spec))) {

@@ -254,7 +254,10 @@ void array_text(const struct job *j, char *out, size_t size)
     out[0] = '\0';
     if (!array->elements || over(j) || (j->array && (j->started_ms || j->state != JOB_PENDING)))
         return;
-    if (full(array))
+    if (j->array && array->held)
+        (void)snprintf(out, size, "its array is held: `meadow job release %s` lets it go on",
+                       array->id);
+    else if (full(array))
         (void)snprintf(out, size, "%d of its array's elements run, as many as it allows",
                        running(array->elements));
     else if (j->array && array->elements->next != j)

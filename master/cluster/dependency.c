@@ -131,11 +131,10 @@ static void never_text(const char *name, const char *id, const char *fate, enum 
                    id, fate, after_when_to_string(when));
 }
 
-static void never(struct cluster *c, struct dependency *d, const char *fate)
+static void never(struct cluster *c, struct dependency *d, const char *name, const char *fate)
 {
     char reason[REASON_BYTES];
-    never_text(d->job->spec->after[d - d->job->after].job, d->id, fate, when_of(d), reason,
-               sizeof(reason));
+    never_text(name, d->id, fate, when_of(d), reason, sizeof(reason));
     job_end_begin(c, d->job, JOB_FAILED, NULL, reason);
     job_refresh(c, d->job);
 }
@@ -149,7 +148,7 @@ static void decide(struct cluster *c, struct dependency *d, const struct job *on
     if (satisfied(on, when_of(d)))
         met(c, d);
     else
-        never(c, d, how[on->state]);
+        never(c, d, on->name, how[on->state]);
 }
 
 void dependency_settle(struct cluster *c, struct job *j)
@@ -194,7 +193,7 @@ json_t *dependency_view(const struct job *j)
     for (size_t i = 0; i < j->spec->n_after; i++) {
         json_t *x = json_object();
         json_put_str(x, "job", j->after[i].id);
-        json_put_str(x, "name", j->spec->after[i].job);
+        json_put_str(x, "name", j->after[i].on ? j->after[i].on->name : j->spec->after[i].job);
         json_put_str(x, "when", after_when_to_string(j->spec->after[i].when));
         json_put_bool(x, "met", j->after[i].met);
         (void)json_array_append_new(list, x);
@@ -226,7 +225,7 @@ void dependency_relink(struct cluster *c, struct job *j)
             job_dirty(c, j);
         } else if (!d->met) {
             j->unmet++;
-            never(c, d, "was deleted");
+            never(c, d, j->spec->after[i].job, "was deleted");
         }
     }
     dependency_settle(c, j);

@@ -56,15 +56,16 @@ static const char *const why_texts[] = {[PLAN_WAIT_NEW] = "next",
                                         [PLAN_WAIT_LEVEL] = "parallel-level",
                                         [PLAN_WAIT_RESERVED] = "reserved"};
 
-static void say(struct plan_explanation *x, enum plan_wait why, const struct plan_head *head)
+// What is more than room.
+static void say(struct cluster *c, const struct job *j, const struct plan_shape *shape,
+                struct plan_explanation *x, enum plan_wait why, const struct plan_head *head)
 {
-    if (why == PLAN_WAIT_QUOTA)
-        (void)snprintf(x->summary, sizeof(x->summary),
-                       "the user's quota is used up; it starts when work of the user has ended");
-    else if (why == PLAN_WAIT_TEAM)
-        (void)snprintf(x->summary, sizeof(x->summary),
-                       "the team's quota is used up; it starts when work of the team has ended");
-    else if (why == PLAN_WAIT_LEVEL)
+    struct err e;
+    if (why == PLAN_WAIT_QUOTA || why == PLAN_WAIT_TEAM) {
+        scheduler_quota_text(c, shape, why == PLAN_WAIT_TEAM, x->summary, sizeof(x->summary));
+        if (scheduler_check_quota(c, j->spec, j->user, &e) < 0) // it was lowered
+            (void)snprintf(x->summary, sizeof(x->summary), "%s", e.text);
+    } else if (why == PLAN_WAIT_LEVEL)
         (void)snprintf(x->summary, sizeof(x->summary),
                        "as many jobs run as scheduling.parallel_level of master.yml allows; it "
                        "starts when one has ended");
@@ -111,7 +112,7 @@ int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanatio
         return r;
     struct plan_head head = plan_queue_head(c->scheduler->queue);
     enum plan_wait why = plan_queue_wait(&j->entry);
-    say(ret, why, &head);
+    say(c, j, &a.shape, ret, why, &head);
     int stopping = scheduler_preempting(c->scheduler);
     if (head.id && strcmp(head.id, j->id) == 0 && stopping > 0)
         (void)snprintf(ret->summary, sizeof(ret->summary),
@@ -180,7 +181,7 @@ static int plan_job_now(struct cluster *c, struct job *j, json_t *ret)
         r = plan_explain(k->nodes, k->n, &a.job, &x);
     if (r == 0 && !starts) {
         struct plan_head head = plan_queue_head(c->scheduler->queue);
-        say(&x, why, &head);
+        say(c, j, &a.shape, &x, why, &head);
     }
     t.job.placed = starts;
     json_put_bool(ret, "starts_now", starts);

@@ -34,6 +34,9 @@ bool scheduler_task_waits(const struct task *t);
 // What the job's waiting tasks need. *ret_demands: malloc'd, in the order of the tasks. -ENOMEM.
 int scheduler_shape(const struct cluster *c, const struct job *j, struct plan_shape *ret,
                     struct plan_demand **ret_demands) WARN_UNUSED;
+// Which part of the user's or the team's quota keeps a job of this shape back.
+void scheduler_quota_text(struct cluster *c, const struct plan_shape *shape, bool of_team,
+                          char *out, size_t size);
 // The longest that a task of the component runs, with its grace; 0 = not known.
 int64_t scheduler_bound(const struct cluster *c, const struct job_component *k);
 // It was told to stop and nobody knows when it will have: its node is silent, or it is long

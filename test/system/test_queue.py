@@ -29,6 +29,7 @@ def test_after(cluster):
     cluster.kill("master")
     cluster.up()
     assert call(cluster, "GET", f"/v1/jobs/{second}")["after"] == [{"job": first, "name": "a-first", "when": "ok", "met": False}]
+    assert call(cluster, "GET", f"/v1/jobs/{third}")["after"][0]["name"] == "a-second"
     call(cluster, "POST", f"/v1/jobs/{first}:stop")
     assert cluster.wait(other)["state"] == "succeeded"
     failed = cluster.wait(second)
@@ -87,6 +88,10 @@ def test_array_goes_on_after_a_restart(cluster):
     x = call(cluster, "GET", f"/v1/jobs/{j}_50/explain")
     assert x["why"] == "array" and "as many as it allows" in x["summary"], x
     assert cluster.cli("job", "stop", f"{j}_[1-97]", "-q").stdout.split() == [f"{j}_{i}" for i in range(1, 98)]
+    cluster.cli("job", "hold", j)
+    x = call(cluster, "GET", f"/v1/jobs/{j}_98/explain")
+    assert x["why"] == "held" and f"its array is held: `meadow job release {j}`" in x["summary"], x
+    cluster.cli("job", "release", j)
     cluster.cli("job", "hold", f"{j}_98")
     cluster.kill("master")
     cluster.up()

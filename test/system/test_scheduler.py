@@ -79,9 +79,16 @@ def test_quota(cluster):
     try:
         problem = call(cluster, "POST", "/v1/jobs", job("true", name="q-never", resources={"cpu": 0, "gpu": 2}), expect=422)
         assert "never fits your quota" in problem["detail"]
+        call(cluster, "POST", "/v1/jobs:validate", job("true", name="q-never", resources={"cpu": 0, "gpu": 2}), expect=422)
         first = cluster.submit(job("sleep 1000", name="q-first", resources={"cpu": 0}))
         second = cluster.submit(job("true", name="q-second", resources={"cpu": 0}))
-        assert call(cluster, "GET", f"/v1/jobs/{second}/explain")["why"] == "quota"
+        x = call(cluster, "GET", f"/v1/jobs/{second}/explain")
+        assert x["why"] == "quota" and "the user's quota of running jobs is used up: 1 of 1 are in use, it needs 1" in x["summary"], x
+        call(cluster, "PATCH", f"/v1/users/{me}", {"quota": {"jobs": 0}})
+        x = call(cluster, "GET", f"/v1/jobs/{second}/explain")
+        assert "never fits your quota: needs running jobs 1" in x["summary"], x
+        assert "jobs=0" in cluster.cli("user", "show", me).stdout
+        call(cluster, "PATCH", f"/v1/users/{me}", {"quota": {"jobs": 1, "gpu": 1}})
         call(cluster, "POST", f"/v1/jobs/{first}:stop")
         assert cluster.wait(second)["state"] == "succeeded"
         call(cluster, "PATCH", f"/v1/users/{me}", {"quota": {"gpus": 1}}, expect=422)

@@ -57,8 +57,8 @@ END_TEST
 
 START_TEST(what_is_no_condition)
     {
-        static const char *const none[] = {
-            "!=", "in ", "not in ", ">=", "> a", "< 1x", "a\nb", "<= nan"};
+        static const char *const none[] = {"!=",   "in ",    "not in ", ">=",   "> a", "< 1x",
+                                           "a\nb", "<= nan", "== a",    "=> 5", "=< 5"};
         for (size_t i = 0; i < ARRAY_SIZE(none); i++)
             ck_assert_msg(constraint_problem(none[i]), "\"%s\"", none[i]);
     }
