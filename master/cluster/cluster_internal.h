@@ -65,10 +65,12 @@ struct cluster {
 
     struct node *dirty_nodes;
     struct job *dirty_jobs;
-    struct job **limits; // heap of jobs with a deadline or wait_limit (job_limits.c)
-    size_t n_limits, limits_capacity;
-    struct wall_timer *limit_timer;
-    struct job *ended; // whose dependents are to be looked at
+    struct limit_heap { // of jobs with a deadline or wait_limit (job_limits.c)
+        struct job **jobs;
+        size_t n, capacity;
+    } limits[LIMIT_CLOCKS];
+    struct wall_timer *limit_timer; // for LIMIT_WALL; the other has `timer`
+    struct job *ended;              // whose dependents are to be looked at
     struct task *dirty_tasks;
     struct extra_record *extras;
     size_t n_extras, extras_capacity;
@@ -91,7 +93,7 @@ struct cluster {
 
     struct task *late;    // ended, logs not in: by deadline
     struct task *backoff; // waiting to be restarted: by not_before
-    uv_timer_t timer;     // earliest of the two lists
+    uv_timer_t timer;     // earliest of the two lists and of limits[LIMIT_BOOT]
     uv_timer_t liveness;
     uv_timer_t node_timer; // node_timer.c
     uv_check_t after_poll; // judges after the sockets were polled

@@ -78,6 +78,7 @@ struct job *job_new_element(struct job *of, int number)
         j->tasks[i].attempts_lost = of->attempts_lost;
     j->order = of->order;
     j->submitted_ms = of->submitted_ms;
+    j->submitted_boot_ms = of->submitted_boot_ms;
     return j;
 }
 
@@ -193,6 +194,7 @@ int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *use
     }
     j->order = c->last_order + 1;
     j->submitted_ms = clock_real_ms();
+    j->submitted_boot_ms = clock_boot_ms();
     job_link(c, j);
     job_dirty(c, j);
     job_queue_update(c, j);

@@ -3,121 +3,185 @@
 #include "master/cluster/job_limits.h"
 
 #include "common/clock.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "common/units.h"
 #include "common/wall_timer.h"
 #include "master/cluster/cluster_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+// A moment that is counted from the submission, as one of the wall clock as it is now. Without a
+// step of that clock it is the submission's and the time, to the millisecond.
+static int64_t real_of(const struct job *j, int64_t after_ms)
+{
+    int64_t then = clock_real_ms() - clock_boot_ms() + j->submitted_boot_ms;
+    int64_t step = then - j->submitted_ms;
+    return (step > -1000 && step < 1000 ? j->submitted_ms : then) + after_ms;
+}
 
 int64_t job_deadline(const struct job *j)
 {
     const struct job_spec *s = j->spec;
     return s->deadline_ms == 0 ? 0
            : s->deadline_fixed ? s->deadline_ms
-                               : j->submitted_ms + s->deadline_ms;
+                               : real_of(j, s->deadline_ms);
 }
 
 int64_t job_start_by(const struct job *j)
 {
-    return j->spec->wait_limit_ms ? j->submitted_ms + j->spec->wait_limit_ms : 0;
+    return j->spec->wait_limit_ms ? real_of(j, j->spec->wait_limit_ms) : 0;
 }
 
-// The next that is to be looked at; 0 = none.
-static int64_t due_of(const struct job *j)
+// --- the record ---
+
+void job_limits_to_record(const struct job *j, json_t *r)
 {
+    char boot[CLOCK_BOOT_ID_BYTES];
+    if (!j->spec->wait_limit_ms && (!j->spec->deadline_ms || j->spec->deadline_fixed))
+        return;
+    clock_boot_id(boot);
+    json_put_i64(r, "submitted_boot_ms", j->submitted_boot_ms);
+    json_put_str(r, "boot_id", boot);
+}
+
+void job_limits_from_record(struct job *j, const json_t *r)
+{
+    char boot[CLOCK_BOOT_ID_BYTES];
+    const char *of = json_opt_str(r, "boot_id", "");
+    if (*of)
+        clock_boot_id(boot);
+    if (*of && strcmp(of, boot) == 0)
+        j->submitted_boot_ms = json_opt_i64(r, "submitted_boot_ms", 0);
+    else
+        j->submitted_boot_ms = clock_boot_ms() + j->submitted_ms - clock_real_ms();
+}
+
+// --- the heaps; a job's place in one is limits[].at - 1 ---
+
+// The next moment that it is to be looked at; INT64_MAX = none.
+static int64_t due_of(const struct job *j, enum limit_clock w)
+{
+    const struct job_spec *s = j->spec;
+    int64_t after = INT64_MAX;
     if (j->array || j->state >= JOB_STOPPING)
-        return 0;
-    int64_t deadline = job_deadline(j), start = j->started_ms ? 0 : job_start_by(j);
-    return !deadline || (start && start < deadline) ? start : deadline;
+        return INT64_MAX;
+    if (w == LIMIT_WALL)
+        return s->deadline_fixed ? s->deadline_ms : INT64_MAX;
+    if (s->deadline_ms && !s->deadline_fixed)
+        after = s->deadline_ms;
+    if (s->wait_limit_ms && !j->started_ms && s->wait_limit_ms < after)
+        after = s->wait_limit_ms;
+    return after < INT64_MAX ? j->submitted_boot_ms + after : INT64_MAX;
 }
 
-// --- the heap; a job's place in it is limit_at - 1 ---
-
-static void put(struct cluster *c, size_t at, struct job *j)
+static void put(struct cluster *c, enum limit_clock w, size_t at, struct job *j)
 {
-    c->limits[at] = j;
-    j->limit_at = at + 1;
+    c->limits[w].jobs[at] = j;
+    j->limits[w].at = at + 1;
 }
 
-static void up(struct cluster *c, size_t at)
+static bool before(const struct job *a, const struct job *b, enum limit_clock w)
 {
-    struct job *j = c->limits[at];
-    for (; at > 0 && j->limit_ms < c->limits[(at - 1) / 2]->limit_ms; at = (at - 1) / 2)
-        put(c, at, c->limits[(at - 1) / 2]);
-    put(c, at, j);
+    return a->limits[w].ms < b->limits[w].ms;
 }
 
-static void down(struct cluster *c, size_t at)
+static void up(struct cluster *c, enum limit_clock w, size_t at)
 {
-    struct job *j = c->limits[at];
-    for (size_t child = 2 * at + 1; child < c->n_limits; child = 2 * at + 1) {
-        if (child + 1 < c->n_limits && c->limits[child + 1]->limit_ms < c->limits[child]->limit_ms)
+    struct job **jobs = c->limits[w].jobs, *j = jobs[at];
+    for (; at > 0 && before(j, jobs[(at - 1) / 2], w); at = (at - 1) / 2)
+        put(c, w, at, jobs[(at - 1) / 2]);
+    put(c, w, at, j);
+}
+
+static void down(struct cluster *c, enum limit_clock w, size_t at)
+{
+    struct job **jobs = c->limits[w].jobs, *j = jobs[at];
+    size_t n = c->limits[w].n;
+    for (size_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
+        if (child + 1 < n && before(jobs[child + 1], jobs[child], w))
             child++;
-        if (c->limits[child]->limit_ms >= j->limit_ms)
+        if (!before(jobs[child], j, w))
             break;
-        put(c, at, c->limits[child]);
+        put(c, w, at, jobs[child]);
         at = child;
     }
-    put(c, at, j);
+    put(c, w, at, j);
 }
 
-static void drop(struct cluster *c, struct job *j)
+static void drop(struct cluster *c, enum limit_clock w, struct job *j)
 {
-    size_t at = j->limit_at - 1;
-    struct job *last = c->limits[--c->n_limits];
-    j->limit_at = 0;
+    size_t at = j->limits[w].at - 1;
+    struct job *last = c->limits[w].jobs[--c->limits[w].n];
+    j->limits[w].at = 0;
     if (last == j)
         return;
-    put(c, at, last);
-    down(c, at);
-    up(c, last->limit_at - 1);
+    put(c, w, at, last);
+    down(c, w, at);
+    up(c, w, last->limits[w].at - 1);
 }
 
-static int add(struct cluster *c, struct job *j)
+static int add(struct cluster *c, enum limit_clock w, struct job *j)
 {
-    if (c->n_limits == c->limits_capacity) {
-        size_t capacity = c->limits_capacity ? 2 * c->limits_capacity : 64;
-        struct job **list = realloc(c->limits, capacity * sizeof(struct job *));
+    struct limit_heap *h = &c->limits[w];
+    if (h->n == h->capacity) {
+        size_t capacity = h->capacity ? 2 * h->capacity : 64;
+        struct job **list = realloc(h->jobs, capacity * sizeof(struct job *));
         if (!list)
             return -ENOMEM;
-        c->limits = list;
-        c->limits_capacity = capacity;
+        h->jobs = list;
+        h->capacity = capacity;
     }
-    put(c, c->n_limits++, j);
-    up(c, j->limit_at - 1);
+    put(c, w, h->n++, j);
+    up(c, w, h->n - 1);
     return 0;
+}
+
+int64_t job_limits_due(const struct cluster *c)
+{
+    const struct limit_heap *h = &c->limits[LIMIT_BOOT];
+    return h->n ? h->jobs[0]->limits[LIMIT_BOOT].ms : INT64_MAX;
 }
 
 static void arm(struct cluster *c)
 {
+    const struct limit_heap *h = &c->limits[LIMIT_WALL];
     if (c->limit_timer)
-        (void)wall_timer_set(c->limit_timer, c->n_limits ? c->limits[0]->limit_ms : 0);
+        (void)wall_timer_set(c->limit_timer, h->n ? h->jobs[0]->limits[LIMIT_WALL].ms : 0);
+    task_timers(c);
+}
+
+static bool update(struct cluster *c, enum limit_clock w, struct job *j)
+{
+    int64_t due = due_of(j, w);
+    if (j->limits[w].at ? j->limits[w].ms == due : due == INT64_MAX)
+        return false;
+    if (j->limits[w].at)
+        drop(c, w, j);
+    j->limits[w].ms = due;
+    if (due < INT64_MAX && add(c, w, j) < 0)
+        log_error("cluster", "out of memory: job %s is not held to its time limits", j->id);
+    return true;
 }
 
 void job_limits_update(struct cluster *c, struct job *j)
 {
-    int64_t due = due_of(j);
-    if (j->limit_at && j->limit_ms == due)
-        return;
-    if (!j->limit_at && !due)
-        return;
-    if (j->limit_at)
-        drop(c, j);
-    j->limit_ms = due;
-    if (due && add(c, j) < 0)
-        log_error("cluster", "out of memory: job %s is not held to its time limits", j->id);
-    arm(c);
+    bool boot = update(c, LIMIT_BOOT, j), wall = update(c, LIMIT_WALL, j);
+    if (boot || wall)
+        arm(c);
 }
 
 // --- the end ---
 
-static void expire(struct cluster *c, struct job *j, int64_t now_ms)
+static void expire(struct cluster *c, struct job *j, enum limit_clock w, int64_t now_ms)
 {
+    const struct job_spec *s = j->spec;
     char reason[REASON_BYTES], limit[UNITS_TEXT_BYTES], when[CLOCK_TEXT_BYTES];
-    int64_t deadline = job_deadline(j);
-    if (deadline && deadline <= now_ms) {
-        clock_format_ms(deadline, when);
+    bool is_deadline = w == LIMIT_WALL || (s->deadline_ms && !s->deadline_fixed &&
+                                           j->submitted_boot_ms + s->deadline_ms <= now_ms);
+    if (is_deadline) {
+        clock_format_ms(job_deadline(j), when);
         (void)snprintf(reason, sizeof(reason), "its deadline has passed: %s", when);
     } else {
         units_format_duration(j->spec->wait_limit_ms, limit);
@@ -128,11 +192,12 @@ static void expire(struct cluster *c, struct job *j, int64_t now_ms)
     job_refresh(c, j);
 }
 
-void job_limits_look(struct cluster *c, int64_t now_ms)
+void job_limits_look(struct cluster *c, enum limit_clock w, int64_t now_ms)
 {
-    while (c->n_limits && c->limits[0]->limit_ms <= now_ms) {
-        struct job *j = c->limits[0];
-        expire(c, j, now_ms);
+    const struct limit_heap *h = &c->limits[w];
+    while (h->n && h->jobs[0]->limits[w].ms <= now_ms) {
+        struct job *j = h->jobs[0];
+        expire(c, j, w, now_ms);
         job_limits_update(c, j); // for the next limit, or none
     }
     arm(c);
@@ -140,7 +205,7 @@ void job_limits_look(struct cluster *c, int64_t now_ms)
 
 static void fired(void *userdata)
 {
-    job_limits_look(userdata, clock_real_ms());
+    job_limits_look(userdata, LIMIT_WALL, clock_real_ms());
 }
 
 int job_limits_start(struct cluster *c, struct err *e)
@@ -158,5 +223,6 @@ void job_limits_stop(struct cluster *c)
 
 void job_limits_free(struct cluster *c)
 {
-    free(c->limits);
+    for (int w = 0; w < LIMIT_CLOCKS; w++)
+        free(c->limits[w].jobs);
 }

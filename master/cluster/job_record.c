@@ -22,6 +22,7 @@ char *job_to_record(const struct job *j)
     json_put_time(r, "submitted_at", j->submitted_ms);
     json_put_time(r, "started_at", j->started_ms);
     json_put_time(r, "ended_at", j->ended_ms);
+    job_limits_to_record(j, r);
     if (j->held)
         json_put_bool(r, "held", true);
     if (j->preempting)
@@ -58,6 +59,7 @@ int job_read_record(struct job *j, const json_t *r, struct err *e)
     j->avoid = avoid ? strdup(avoid) : NULL;
     j->logs_gone = json_opt_bool(r, "logs_gone", false);
     j->submitted_ms = json_opt_time(r, "submitted_at");
+    job_limits_from_record(j, r);
     j->started_ms = json_opt_time(r, "started_at");
     j->ended_ms = json_opt_time(r, "ended_at");
     return 0;

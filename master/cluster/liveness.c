@@ -285,6 +285,7 @@ static void on_timer(uv_timer_t *timer)
                  (long long)late);
         c->judge_from_ms = now;
         node_timer_arm(c);
+        task_timers(c);
     }
     (void)uv_check_start(&c->after_poll, on_after_poll);
 }

@@ -109,6 +109,13 @@ struct task {
     int64_t lease_ms; // of the latest attempt: how long it may run unheard of (on_node_lost.after)
 };
 
+// By which clock a job's limits are counted (job_limits.c).
+enum limit_clock {
+    LIMIT_BOOT, // CLOCK_BOOTTIME: what is counted from its submission
+    LIMIT_WALL, // a time of day
+    LIMIT_CLOCKS,
+};
+
 // One condition of a job's `after`; at the same place as in its spec.
 struct dependency {
     struct job *job; // whose it is
@@ -128,14 +135,18 @@ struct job {
     char reason[REASON_BYTES];
     int64_t order; // submission number; only grows
     int64_t submitted_ms, started_ms, ended_ms;
-    struct task *tasks; // all, component after component
+    int64_t
+        submitted_boot_ms; // the submission on CLOCK_BOOTTIME: what it bounds is counted from here
+    struct task *tasks;    // all, component after component
     int n_tasks;
     int *first;                    // per component: index of its first task
     int (*counts)[TASK_STATE_MAX]; // per component: tasks in each state
     int totals[TASK_STATE_MAX];
-    struct plan_entry entry;   // in the scheduler's queue
-    int64_t limit_ms;          // when it is looked at next for its deadline or wait_limit
-    size_t limit_at;           // its place in the heap of these, and 1; 0 = none
+    struct plan_entry entry; // in the scheduler's queue
+    struct {
+        int64_t ms; // when it is looked at next for its deadline or wait_limit
+        size_t at;  // its place in the heap of these, and 1; 0 = none
+    } limits[LIMIT_CLOCKS];
     struct elements *elements; // of an array, which has no tasks itself; else NULL
     struct job *array;         // of an element; weak; else NULL
     int number;                // of an element, in its array

@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/strbuf.h"
 #include "master/cluster/cluster_internal.h"
+#include "master/cluster/job_limits.h"
 #include "master/cluster/refusal.h"
 #include "master/cluster/restart.h"
 #include "master/scheduler/scheduler.h"
@@ -100,6 +101,8 @@ void task_timers(struct cluster *c)
         at = due(c->backoff);
     if (c->late && due(c->late) < at)
         at = due(c->late);
+    if (job_limits_due(c) < at)
+        at = job_limits_due(c);
     if (!c->commit)
         return;
     if (at == INT64_MAX) {
@@ -132,7 +135,7 @@ void task_timer_fired(struct cluster *c)
         t->status.logs = LOGS_INCOMPLETE;
         show_end(c, t);
     }
-    task_timers(c);
+    job_limits_look(c, LIMIT_BOOT, now);
 }
 
 // --- placement ---

@@ -70,6 +70,10 @@ def hosts(request):
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def when(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
 def none_of(h, mark, *kinds):
     """No such event since."""
     seen = {e["type"] for e in h.get(f"/v1/events?after={mark}&limit=1000")["items"]}
@@ -127,10 +131,16 @@ def test_clock_of_the_master_is_set(hosts):
 @pytest.mark.parametrize("hosts", [OneClock], indirect=True)
 def test_clock_that_the_nodes_agree_with_is_believed(hosts):
     h = hosts
+    limits = {"deadline": "50m", "wait_limit": "40m"}  # counted from the submission, whatever the clock said then
+    early = h.api("POST", "/v1/jobs", {"name": "early", **limits, "components": {"m": {"command": "true", "resources": {"cpu": 64}}}})["id"]
+    shown = h.get(f"/v1/jobs/{early}")
+    told = {k: when(shown[k]) for k in ("deadline", "start_by")}
     h.clock.step("+1h")
     # Each sync tells the node's clock; a wait for more nodes than there are is longer than several.
     shown = h.get("/v1/cluster?wait_ready=9&wait=3s")
     assert not shown["warnings"], shown["warnings"]
     job = h.api("POST", "/v1/jobs", {"name": "later", "components": {"m": {"command": "true"}}})["id"]
-    submitted = datetime.datetime.fromisoformat(h.wait_job(job)["submitted_at"].replace("Z", "+00:00"))
-    assert submitted.timestamp() > time.time() + 3000
+    assert when(h.wait_job(job)["submitted_at"]) > time.time() + 3000
+    shown = h.get(f"/v1/jobs/{early}")
+    assert shown["state"] == "pending", shown
+    assert all(abs(when(shown[k]) - at - 3600) < 60 for k, at in told.items()), (shown, told)
