@@ -19,6 +19,7 @@
 #define CLAIM_LIMIT (4u << 20)
 #define RECORD_BYTES 1024
 #define RECORD_ROOM 512 // as meadow-init reserves it
+#define LEASE_LINE 160
 
 static void path_in(const char *top, const char *id, const char *leaf, char out[ATTEMPT_PATH_BYTES])
 {
@@ -348,19 +349,31 @@ bool attempt_init_alive(const struct attempt_dirs *d, const char *id, pid_t *ret
     return true;
 }
 
+// Writes the file of a lease over what it held: as long as that was, so it needs no room. Not
+// synced: after a crash of the machine the boot id has changed and the lease means nothing.
+static int write_over(const char *path, const char *line)
+{
+    cleanup_close int fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+    return fd < 0 ? -errno : write_all(fd, line, LEASE_LINE);
+}
+
 int attempt_lease_write(const struct attempt_dirs *d, const char *id, const char *boot_id,
                         int64_t deadline_boot_ms, int64_t lease_ms, struct err *e)
 {
     char temp[ATTEMPT_PATH_BYTES], path[ATTEMPT_PATH_BYTES];
+    char line[LEASE_LINE + 1], text[LEASE_LINE];
     attempt_run_path(d, id, "lease.tmp", temp);
     attempt_run_path(d, id, "lease", path);
-    // Not synced: after a crash of the machine the boot id has changed and the lease means nothing.
-    cleanup_close int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return err_errno(e, -errno, "create %s", temp);
-    if (dprintf(fd, "meadow-lease 1 %s %s %" PRId64 " %" PRId64 "\n", id, boot_id, deadline_boot_ms,
-                lease_ms) < 0 ||
-        rename(temp, path) < 0)
-        return err_errno(e, -errno, "write %s", path);
+    (void)snprintf(text, sizeof(text), "meadow-lease 1 %s %s %" PRId64 " %" PRId64, id, boot_id,
+                   deadline_boot_ms, lease_ms);
+    (void)snprintf(line, sizeof(line), "%-*s\n", LEASE_LINE - 1, text);
+    int r = write_over(temp, line);
+    if (r == 0 && renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
+        return 0;
+    if (r == 0) // the first one, or a file system that can't exchange
+        r = rename(temp, path) < 0 ? -errno : 0;
+    if (r < 0)
+        return err_errno(e, r, "write %s", path);
+    (void)!write_over(temp, line); // for the next time
     return 0;
 }

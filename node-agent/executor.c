@@ -103,11 +103,11 @@ static void start_claimed(struct executor *x, struct task *task)
         executor_end(x, task, CAUSE_STOPPED, "stopped before it began");
         return;
     }
-    if (x->options.prepare(task->spec, x->options.userdata, &e) < 0) {
+    if (x->options.prepare(task->spec, x->options.userdata, &e) < 0 ||
+        executor_lease_write(x, task, &e) < 0) {
         executor_end(x, task, CAUSE_ENGINE, e.text);
         return;
     }
-    executor_lease_write(x, task);
     task->logs_opened = true;
     x->options.logs_open(task->status.id, false, x->options.userdata);
     x->runtime->ops->start(x->runtime, task->spec);

@@ -41,7 +41,8 @@ void executor_remove_queued(struct executor *x);
 
 // executor_lease.c
 bool executor_lease_valid(const struct executor *x, const struct task *task);
-void executor_lease_write(struct executor *x, struct task *task);
+// Into its file, when it has one that may be renewed. 0 or -errno.
+int executor_lease_write(struct executor *x, struct task *task, struct err *e) WARN_UNUSED;
 
 // executor_events.c
 void executor_release_slot(struct executor *x, struct task *task);

@@ -25,12 +25,10 @@ bool executor_lease_valid(const struct executor *x, const struct task *task)
            clock_boot_ms() < x->lease_zero_ms + lease_of(x, task->spec);
 }
 
-void executor_lease_write(struct executor *x, struct task *task)
+int executor_lease_write(struct executor *x, struct task *task, struct err *e)
 {
-    struct err e;
-
     if (!task->spec || task->spec->lease_ms == 0 || x->lease_zero_ms == 0 || task->lease_denied)
-        return;
+        return 0;
     int64_t deadline = x->lease_zero_ms + lease_of(x, task->spec);
     int64_t slack = task->spec->lease_ms / LEASE_SLACK_SHARE;
     if (slack > LEASE_SLACK_MS)
@@ -38,13 +36,12 @@ void executor_lease_write(struct executor *x, struct task *task)
     // Back it goes at once: the end of a longer lease that a stopping master had granted.
     if (task->lease_written_ms && deadline >= task->lease_written_ms &&
         deadline - task->lease_written_ms < slack)
-        return;
-    if (attempt_lease_write(&x->options.dirs, task->status.id, x->options.boot_id, deadline,
-                            task->spec->lease_ms, &e) < 0) {
-        log_error("lease", "%s", e.text);
-        return;
-    }
-    task->lease_written_ms = deadline;
+        return 0;
+    int r = attempt_lease_write(&x->options.dirs, task->status.id, x->options.boot_id, deadline,
+                                task->spec->lease_ms, e);
+    if (r == 0)
+        task->lease_written_ms = deadline;
+    return r;
 }
 
 // Also of what only the claim tells us yet: it may well run.
@@ -70,6 +67,7 @@ static void note_scope(struct executor *x, const struct sync_answer *a)
 void executor_lease(struct executor *x, const struct sync_answer *answer, int64_t sent_boot_ms)
 {
     bool was_late = false;
+    struct err e;
 
     if (sent_boot_ms < x->lease_zero_ms)
         return; // overtaken by a later one
@@ -77,8 +75,8 @@ void executor_lease(struct executor *x, const struct sync_answer *answer, int64_
     x->lease_at_least_ms = answer->lease_at_least_ms;
     note_scope(x, answer);
     for (struct task *task = tasks_first(x->options.tasks); task; task = task->hh.next) {
-        if (holds_lease(task))
-            executor_lease_write(x, task);
+        if (holds_lease(task) && executor_lease_write(x, task, &e) < 0)
+            log_error("lease", "%s", e.text);
         was_late |= task->queued;
     }
     // Starts that waited for a valid lease can go on now.

@@ -67,6 +67,10 @@ void assignment_give_away(struct cluster *c, struct node *n, struct assignment *
 {
     if (a->removed)
         return;
+    if (a->reported && a->reported_state == ATTEMPT_ENDED) { // nothing of it is there
+        assignment_remove(c, n, a);
+        return;
+    }
     if (a->task && a->task->entry == a)
         a->task->entry = NULL;
     a->task = NULL;

@@ -125,6 +125,15 @@ void room_refresh(struct cluster *c, struct node *n);
 // liveness.c: what is added to a lease of this length until it is over for sure: clocks that drift
 // apart, and the time to freeze.
 int64_t lease_margin_ms(int64_t lease_ms);
+// When nothing with this lease can run any more on a node that was heard last at `heard`, and that
+// an earlier master let run until `granted` (0 = none did).
+int64_t lease_over_at(int64_t heard, int64_t granted, int64_t lease_ms);
+// former.c: another machine takes the node's place (another key, or a copy of its state). What was
+// given to the one before is over only when it is seen on the new one, or when its lease is.
+void former_begin(struct cluster *c, struct node *n);
+// Whether a status from the new machine says nothing about what the one before runs.
+bool former_ignores(struct task *t, const struct attempt_status *s);
+void former_judge(struct cluster *c, struct node *n, int64_t now_boot_ms);
 // settle.c: looks whether work may be placed again.
 void settle_look(struct cluster *c);
 void settle_start(struct cluster *c); // when everything is loaded

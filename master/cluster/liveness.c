@@ -61,13 +61,16 @@ int64_t lease_margin_ms(int64_t lease_ms)
     return FREEZE_MARGIN_MS + lease_ms / DRIFT_SHARE;
 }
 
+int64_t lease_over_at(int64_t heard, int64_t granted, int64_t lease_ms)
+{
+    int64_t at = heard + lease_ms;
+    return (granted > at ? granted : at) + lease_margin_ms(lease_ms);
+}
+
 // When nothing with this lease can run there any more.
 static int64_t over_at(const struct cluster *c, const struct node *n, int64_t lease_ms)
 {
-    int64_t at = silent_since(c, n) + lease_ms;
-    if (n->granted_until_boot_ms > at)
-        at = n->granted_until_boot_ms;
-    return at + lease_margin_ms(lease_ms);
+    return lease_over_at(silent_since(c, n), n->granted_until_boot_ms, lease_ms);
 }
 
 // --- unreachable ---
@@ -194,8 +197,10 @@ void liveness_judge(struct cluster *c)
     HASH_ITER (hh, c->nodes, x, next) {
         node_remove_check(c, x);
     }
-    for (struct node *n = c->nodes; n; n = n->hh.next)
+    for (struct node *n = c->nodes; n; n = n->hh.next) {
         judge_silence(c, n, now);
+        former_judge(c, n, now);
+    }
     judge_cluster(c);
     for (struct node *n = c->nodes; n; n = n->hh.next)
         if (!c->moves_held[0] || n->off)
@@ -248,8 +253,11 @@ int grant_from_record(struct cluster *c, const json_t *j, struct err *e)
 // What the master before us granted counts from its stop, which was before our start.
 static void expect_grants(struct cluster *c)
 {
-    for (struct node *n = c->nodes; c->grant_ms && n; n = n->hh.next)
-        n->granted_until_boot_ms = c->started_boot_ms + c->grant_ms;
+    for (struct node *n = c->nodes; n; n = n->hh.next) {
+        n->granted_until_boot_ms = c->grant_ms ? c->started_boot_ms + c->grant_ms : 0;
+        n->former_seen_boot_ms = c->started_boot_ms;
+        n->former_granted_boot_ms = n->granted_until_boot_ms;
+    }
 }
 
 static void forget_grant(struct cluster *c, int64_t now)

@@ -104,6 +104,7 @@ struct task {
     struct assignment *entry; // weak; what the node is told about it; NULL = nothing
     int64_t stop_by_ms;       // told to stop: its grace is over then (real time); not stored
     bool moving;              // told to stop by the master, to start elsewhere
+    bool former;              // given to a machine whose place another one took (former.c)
     struct task *wait_prev, *wait_next; // in the cluster's list of late logs, or of backoffs
     bool in_backoff;
     int64_t lease_ms; // of the latest attempt: how long it may run unheard of (on_node_lost.after)
@@ -288,10 +289,12 @@ struct node {
     int orphans;           // likewise
     bool off;              // an operator's word that the machine is off; until it is heard again
     int64_t granted_until_boot_ms; // an earlier master let it run until then; 0 = it answered us
-    int64_t sync_cap_ms;           // a longer sync interval would break what it runs; 0 = none
-    bool docker;                   // runtime
-    uint32_t plan_slot;            // its place among the scheduler's nodes
-    bool plan_stale;               // what the scheduler keeps of it is out of date
+    int64_t former_seen_boot_ms, former_granted_boot_ms; // of the machine that it was before
+    bool has_former;                                     // tasks of that machine
+    int64_t sync_cap_ms; // a longer sync interval would break what it runs; 0 = none
+    bool docker;         // runtime
+    uint32_t plan_slot;  // its place among the scheduler's nodes
+    bool plan_stale;     // what the scheduler keeps of it is out of date
     int64_t joined_ms;
     // live only (not stored)
     char instance[INSTANCE_BYTES]; // "" = none since this master started

@@ -64,6 +64,8 @@ static bool replaceable(const struct node *n)
 static void take_key(struct cluster *c, struct node *n, const struct node_claim *claim)
 {
     struct node_identity *i = &n->identity;
+    if (n->key_fingerprint[0])
+        former_begin(c, n);
     node_set_key(c, n, claim->key_fingerprint);
     COPY(i->machine_id, claim->machine_id);
     i->cert[0] = i->next[0] = '\0';
@@ -208,6 +210,7 @@ int node_identity_instance(struct cluster *c, struct node *n, const struct sync_
             since, n->name, n->id, i->last_instance, n->name);
     }
     if (told && !comes_after(msg, i->last_instance)) {
+        former_begin(c, n);
         node_emit(c, n, "node.replaced", i->replace_by, "a copy of its state goes on");
         i->replace_until_ms = 0;
     }

@@ -60,14 +60,14 @@ static void apply_status(struct cluster *c, struct node *n, const struct attempt
     struct task *t = a->task;
     if (a->removed)
         return;
-    if (s->state == ATTEMPT_ENDED && s->logs == LOGS_COMPLETE)
+    if (s->state == ATTEMPT_ENDED && s->logs == LOGS_COMPLETE && !(t && t->former))
         c->options.logs_complete(s->id, c->options.userdata);
     if (!t) {
         if (s->state == ATTEMPT_ENDED && s->logs == LOGS_COMPLETE)
             assignment_remove(c, n, a);
         return;
     }
-    if (strcmp(t->change_of, n->instance) == 0 && s->change <= t->change)
+    if ((strcmp(t->change_of, n->instance) == 0 && s->change <= t->change) || former_ignores(t, s))
         return;
     (void)snprintf(t->change_of, sizeof(t->change_of), "%s", n->instance);
     t->change = s->change;
@@ -95,7 +95,7 @@ static void find_gone(struct cluster *c, struct node *n, const struct sync_reque
             n->reported_sum -= inventory_hash(a->id, a->reported_state);
             a->reported = false;
         }
-        if (a->removed || a->generation > n->applied_generation)
+        if (a->removed || a->generation > n->applied_generation || (a->task && a->task->former))
             continue;
         if (a->task)
             task_gone(c, n, a->task, "the node no longer has it, and nobody saw how it ended");
@@ -141,7 +141,8 @@ static void drop_late(struct cluster *c, struct node *n, int64_t now)
     orphan_expire(c, n, now);
     struct assignment *a, *tmp;
     HASH_ITER (hh, n->assignments, a, tmp) {
-        if (a->removed || !a->reported || a->reported_state != ATTEMPT_ENDED)
+        if (a->removed || !a->reported || a->reported_state != ATTEMPT_ENDED ||
+            (a->task && a->task->former))
             continue;
         if (!a->keep_until_boot_ms)
             a->keep_until_boot_ms = now + LATE_LOGS_KEEP_MS;

@@ -173,7 +173,7 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
     memcpy(t->ports, ports, (size_t)n_ports * sizeof(*ports));
     t->change = 0;
     t->change_of[0] = '\0';
-    t->moving = false;
+    t->moving = t->former = false;
     t->status = (struct attempt_status){0};
     memcpy(t->status.id, id, sizeof(id));
     t->assigned_ms = clock_real_ms();

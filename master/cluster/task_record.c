@@ -58,6 +58,8 @@ char *task_to_record(const struct task *t)
     json_put(r, "ports", ports_json(t));
     json_put_bool(r, "holds_node", t->holds_node);
     json_put_bool(r, "moving", t->moving);
+    if (t->former)
+        json_put_bool(r, "former", true);
     json_put_i64(r, "starts", t->starts);
     json_put_i64(r, "ends", t->ends);
     json_put_i64(r, "infra_failures", t->infra_failures);
@@ -112,6 +114,7 @@ static void relink(struct cluster *c, struct task *t, bool held, bool late)
 {
     if (!t->node)
         return;
+    t->node->has_former |= t->former;
     if (held)
         node_reserve(c, t->node, t);
     if (held)
@@ -150,6 +153,7 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     t->gpus = (uint64_t)json_opt_i64(r, "gpus", 0);
     t->lease_ms = json_opt_i64(r, "lease_ms", c->options.lease_ms);
     t->moving = json_opt_bool(r, "moving", false);
+    t->former = json_opt_bool(r, "former", false);
     t->assigned_ms = json_opt_time(r, "assigned_at");
     t->node = cluster_node_by_id(c, json_opt_str(r, "node", ""));
     read_lists(t, r);

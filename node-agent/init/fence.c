@@ -23,7 +23,8 @@
 
 void fence_init(struct fence *f, const struct init_args *args)
 {
-    *f = (struct fence){.args = args, .deadline_ms = INT64_MAX, .inotify_fd = -1};
+    // A lease that is not there yet (no room for it, or not granted) is over.
+    *f = (struct fence){.args = args, .deadline_ms = args->lease ? 0 : INT64_MAX, .inotify_fd = -1};
     // A machine that is a container itself can have another one in each mount namespace.
     if (args->boot_id) {
         (void)snprintf(f->boot_id, sizeof(f->boot_id), "%s", args->boot_id);

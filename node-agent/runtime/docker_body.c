@@ -54,8 +54,11 @@ static void append_health(json_t *list, const struct job_health *h)
 
 static json_t *entrypoint(const struct runtime_options *o, const struct attempt_spec *spec)
 {
-    json_t *list = json_pack("[s, s, s, s, s, s, s]", RUN_INIT, "--out", RUN_OUT, "--lease",
-                             RUN_LEASE, "--attempt", spec->id);
+    json_t *list = json_pack("[s, s, s, s, s]", RUN_INIT, "--out", RUN_OUT, "--attempt", spec->id);
+    if (spec->lease_ms > 0) {
+        append_text(list, "--lease");
+        append_text(list, RUN_LEASE);
+    }
     if (o->boot_id) {
         append_text(list, "--boot-id");
         append_text(list, o->boot_id);

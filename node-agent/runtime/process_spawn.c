@@ -96,7 +96,8 @@ static void build_argv(const struct runtime_options *o, const struct attempt_spe
     attempt_path(&o->dirs, spec->id, "out", path);
     add_text(t, "--out", path);
     attempt_run_path(&o->dirs, spec->id, "", path);
-    add_text(t, "--lease", path);
+    if (spec->lease_ms > 0)
+        add_text(t, "--lease", path);
     attempt_path(&o->dirs, spec->id, "work", path);
     add_text(t, "--chdir", path);
     add_text(t, "--attempt", spec->id);

@@ -133,7 +133,7 @@ class Hosts(Events):
             self.start_master()
             token = self.api("POST", "/v1/join-tokens", {"uses": nodes, "approved": True})["token"]
             for i in range(1, nodes + 1):
-                self._add_agent(i, token)
+                self.add_agent(i, f"node-{i}", token)
             self.wait_nodes(nodes)
         except BaseException:
             self.close()
@@ -158,20 +158,22 @@ class Hosts(Events):
     def start_master(self):
         self.master.start("meadow-master", self.dir / "master.yml", self.dir / "log" / "master.log", True)
 
-    def _add_agent(self, number, token):
-        name = f"node-{number}"
+    def add_agent(self, number, name, token):
+        """One more host. One that had the name before goes on under "NAME before"."""
         d = self.dir
         host = Host(self, number)
         host.number = number
-        host.config = d / f"{name}.yml"
+        host.config = d / f"node-{number}.yml"
         host.state = d / f"a{number}"
         host.run = d / f"r{number}"
-        host.log = d / "log" / f"{name}.log"
+        host.log = d / "log" / f"node-{number}.log"
         url, extra = self.prepare_agent(host)
         host.config.write_text(
             f"name: {name}\nmaster: {{url: \"{url}\"}}\njoin_token: {token}\nstate_dir: {host.state}\n"
             f"run_dir: {host.run}\ndata_dir: {d}/data\naddress: {host.address}\nresources: {{cpu: 8, memory: 8g, gpu: 0}}\n"
             f"ports: {{first: {20000 + 500 * number}, count: 500}}\npolicy: {{allow_root: true}}\n{extra}")
+        if name in self.agents:
+            self.agents[f"{name} before"] = self.agents[name]
         self.agents[name] = host
         self.start_agent(name)
 

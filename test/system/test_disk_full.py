@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Not a byte left on the disk of the master, of Redis or of a node, each a file system of its own: it shows within seconds, nothing that
-was acknowledged is lost, and with room again all goes on by itself."""
+"""Not a byte left on the disk of the master, of Redis or of a node (its leases are on it, too), each a file system of its own: it shows
+within seconds, nothing that was acknowledged is lost, and with room again all goes on by itself."""
 
 import os
 import select
 import shutil
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from hosts import Hosts, usable, wait_line  # noqa: E402
 pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
 
 SHOWN_S = 5
+AFTER_S = 6.2  # the least at a sync interval of 300 ms
 LINES = 'i=0; while [ ! -e "$MEADOW_DATA/done" ]; do i=$((i+1)); echo "line $i"; echo $i >> "$MEADOW_DATA/at"; sleep 0.05; done; echo "last $i"; exit 3'
 
 
@@ -29,7 +31,8 @@ class Disks(Hosts):
         self.volume("redis", self.dir / "m" / "redis")
 
     def prepare_agent(self, host):
-        self.volume(f"node-{host.number}", self.dir / f"a{host.number}")
+        self.volume(f"node-{host.number}", host.state)
+        host.run = host.state / "run"  # as in a local cluster
         return super().prepare_agent(host)
 
 
@@ -48,7 +51,7 @@ def submit(h, name, command="true", **component):
 
 def lines(h):
     """A running job that writes its log, and its node."""
-    job = submit(h, "lines", LINES)
+    job = submit(h, "lines", LINES, on_node_lost={"after": f"{AFTER_S}s"})
     h.wait_event("task.running", seconds=30, job=job)
     return job, h.task(job)["node"]
 
@@ -136,6 +139,7 @@ def test_disk_of_a_node_is_full(hosts):
     full = h.wait_event("node.not_ready", after=mark, seconds=SHOWN_S, node=node)
     assert "disk" in full["reason"], full
     assert {t["node"] for t in h.wait_job(submit(h, "elsewhere", num=3))["tasks"]} == {other}
+    threading.Event().wait(AFTER_S)  # its lease is renewed
     writes_on(h, job)
     (h.dir / "data" / "go").touch()  # what finds no room is lost, and said to be
     lost = h.wait_job(chatty)["tasks"][0]

@@ -271,6 +271,23 @@ def test_stop_on_a_silent_node_waits_for_the_lease(hosts):
     assert beats(h)[1][1] == last
 
 
+def test_replaced_node_keeps_its_lease(hosts):
+    """Another machine takes the place of one that is cut off: what the old one may still run is over by its lease alone, whatever the new
+    one says of it."""
+    h = hosts(2)
+    job, node, attempt = start(h)
+    mark = h.last_event()
+    h.agents[node].cut()
+    h.api("POST", f"/v1/nodes/{node}:replace", {})
+    h.add_agent(9, node, h.api("POST", "/v1/join-tokens", {"approved": True})["token"])
+    h.wait_event("node.replaced", after=mark, seconds=30, node=node)
+    wait_line(h.dir / "data" / "beats", "\n2 ", 40)
+    assert "frozen" in (h.out(f"{node} before", attempt) / "init.log").read_text()
+    (h.dir / "data" / "done").touch()
+    assert h.wait_job(job)["state"] == "succeeded"
+    no_overlap(h, [1, 2])
+
+
 def test_lease_too_short_for_the_cluster_is_refused(hosts):
     h = hosts(1)
     spec = {"name": "x", "components": {"m": {"command": "true", "on_node_lost": {"after": "6100ms"}}}}

@@ -282,6 +282,10 @@ START_TEST(lease_is_what_init_reads)
         ck_assert_str_eq(l.boot_id, "boot");
         ck_assert_int_eq(l.deadline_boot_ms, 99);
         ck_assert_int_eq(l.lease_ms, 60000);
+        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 100, 60000, &e),
+                         0); // over the first
+        ck_assert_int_eq(lease_read(path, &l), 0);
+        ck_assert_int_eq(l.deadline_boot_ms, 100);
         ck_assert_int_eq(attempt_lease_write(&dirs, "anothere", "boot", 5, 60000, &e), -ENOENT);
     }
 END_TEST

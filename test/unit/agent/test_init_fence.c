@@ -181,6 +181,26 @@ START_TEST(stopped_before_the_lease_is_valid)
     }
 END_TEST
 
+// There was no room to write it, or it was not granted.
+START_TEST(without_the_file_nothing_starts)
+    {
+        init_start_sh(&run, options, "exit 4");
+        ck_assert_int_eq(kill(run.pid, SIGTERM), 0);
+        ck_assert_int_eq(init_wait(&run), 143);
+        cleanup_free char *text = slurp(run.dir, "exit", NULL);
+        ck_assert_ptr_nonnull(text);
+        ck_assert_ptr_nonnull(strstr(text, "stopped before it was started"));
+    }
+END_TEST
+
+START_TEST(starts_when_the_file_comes)
+    {
+        init_start_sh(&run, options, "exit 4");
+        lease_in(60000);
+        ck_assert_int_eq(init_wait(&run), 4);
+    }
+END_TEST
+
 START_TEST(lease_of_another_boot_is_over)
     {
         write_lease("00000000-0000-4000-8000-000000000000", INT64_MAX / 2);
@@ -260,6 +280,8 @@ int main(void)
     tcase_add_test(fence, stop_with_a_renewed_lease_has_its_grace);
     tcase_add_test(fence, not_started_before_the_lease_is_valid);
     tcase_add_test(fence, stopped_before_the_lease_is_valid);
+    tcase_add_test(fence, without_the_file_nothing_starts);
+    tcase_add_test(fence, starts_when_the_file_comes);
     tcase_add_test(fence, lease_of_another_boot_is_over);
     tcase_add_test(fence, damaged_file_keeps_the_deadline);
     tcase_add_test(fence, longer_lease_taken_back_is_seen_at_once);

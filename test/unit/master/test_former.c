@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// A node whose place another machine takes: what the new one says of attempts that it does not run
+// is no end of them; seeing one run is; and so is the lease, also for the next master.
+#include "test/unit/master/cluster_fixture.h"
+#include "test/unit/suite.h"
+
+#include "common/clock.h"
+#include "master/cluster/cluster_internal.h"
+
+#define JOB                                                                                        \
+    "{\"name\":\"j\",\"components\":{\"m\":{\"command\":\"x\","                                    \
+    "\"on_node_lost\":{\"after\":\"20s\"}}}}"
+
+static struct agent a;
+static struct task *t;
+
+// A task runs on n1, and another key takes the place of n1.
+static void replaced(void)
+{
+    struct err e = {""};
+    struct node *n = NULL;
+    memset(&a, 0, sizeof(a));
+    agent_join(&a, "n1", 4);
+    t = &submit(JOB)->tasks[0];
+    settle();
+    ck_assert_uint_eq(agent_apply(&a, NULL), 1);
+    agent_state(&a, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);
+    ck_assert_int_eq(cluster_node_replace(cluster, a.node, "op", &e), 0);
+    const struct node_claim claim = {"n1", "key-2", "", true};
+    ck_assert_int_eq(cluster_node_join(cluster, &claim, &n, &e), 0);
+    ck_assert_ptr_eq(n, a.node);
+    cluster_node_disconnected(cluster, n);
+    n->answered_boot_ms = n->seen_boot_ms = clock_boot_ms() - 60000;
+    struct agent fresh = {.node = n, .instance = "i-n1-new"};
+    a = fresh;
+    ck_assert_int_eq(say(&a, true, node_info(4), false), 0); // holds nothing
+    ck_assert_int_eq(t->state, TASK_RUNNING);
+    ck_assert_uint_eq(agent_apply(&a, NULL), 1);
+}
+
+static void over(int64_t ms_ago)
+{
+    a.node->former_seen_boot_ms = clock_boot_ms() - 20000 - lease_margin_ms(20000) - ms_ago;
+    liveness_judge(cluster);
+    settle();
+}
+
+START_TEST(the_new_ones_word_is_no_end)
+    {
+        replaced();
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_NEVER_STARTED, 0, LOGS_COMPLETE);
+        a.n_held = 0;
+        ck_assert_int_eq(say(&a, true, NULL, false), 0); // nor is what it does not list
+        over(-1000);
+        ck_assert_int_eq(t->state, TASK_RUNNING);
+        ck_assert_int_eq(t->attempt, 1);
+        over(0);
+        ck_assert_int_eq(t->attempt, 2);
+        ck_assert_int_eq(t->starts, 1); // not counted
+        ck_assert(!t->former);
+    }
+END_TEST
+
+START_TEST(one_that_ended_there_does_not_hold_the_node)
+    {
+        replaced();
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_NEVER_STARTED, 0, LOGS_COMPLETE);
+        over(0);
+        ck_assert_int_eq(t->attempt, 2);
+        ck_assert_uint_eq(a.node->given_away, 0);
+        ck_assert_int_eq(a.node->state, NODE_READY);
+    }
+END_TEST
+
+START_TEST(the_same_machine_finds_it_running)
+    {
+        replaced();
+        agent_state(&a, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);
+        over(0);
+        ck_assert_int_eq(t->attempt, 1);
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_EXIT, 0, LOGS_COMPLETE);
+        ck_assert_int_eq(t->state, TASK_SUCCEEDED);
+    }
+END_TEST
+
+START_TEST(a_stop_waits_for_it)
+    {
+        replaced();
+        cluster_job_stop(cluster, t->job, "ann", "enough");
+        settle();
+        (void)agent_apply(&a, NULL);
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_STOPPED, 0, LOGS_COMPLETE);
+        ck_assert_int_eq(t->state, TASK_STOPPING);
+        over(0);
+        ck_assert_int_eq(t->state, TASK_STOPPED);
+    }
+END_TEST
+
+START_TEST(the_next_master_waits_too)
+    {
+        char id[JOB_ID_BYTES];
+        replaced();
+        memcpy(id, t->job->id, sizeof(id));
+        restart_cluster(7);
+        t = &cluster_job_by_id(cluster, id)->tasks[0];
+        a.node = cluster_node_by_name(cluster, "n1");
+        a.applied = (struct sync_position){0, 0};
+        ck_assert_int_eq(say(&a, true, node_info(4), false), 0);
+        (void)agent_apply(&a, NULL);
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_NEVER_STARTED, 0, LOGS_COMPLETE);
+        ck_assert_int_eq(t->attempt, 1);
+        over(-1000);
+        ck_assert_int_eq(t->attempt, 1);
+        over(0);
+        ck_assert_int_eq(t->attempt, 2);
+    }
+END_TEST
+
+int main(void)
+{
+    TCase *k = tcase_create("replaced");
+    tcase_add_checked_fixture(k, setup, teardown);
+    tcase_add_test(k, the_new_ones_word_is_no_end);
+    tcase_add_test(k, one_that_ended_there_does_not_hold_the_node);
+    tcase_add_test(k, the_same_machine_finds_it_running);
+    tcase_add_test(k, a_stop_waits_for_it);
+    tcase_add_test(k, the_next_master_waits_too);
+    return run_case("former", k);
+}
