@@ -20,6 +20,7 @@ struct plan_need plan_need_of(const struct plan_demand *d)
         .whole = (d->cpu_all ? WHOLE_CPU : 0u) | (d->memory_all ? WHOLE_MEMORY : 0u) |
                  (d->gpu_all ? WHOLE_GPU : 0u) | (d->ruled ? 0u : NODE_SHARED) | NODE_ROOM,
         .runtimes = (unsigned)d->runtimes & PLAN_RUNTIME_ANY,
+        .most = {INT64_MAX, INT64_MAX, INT64_MAX},
     };
     int64_t gpus = d->gpu_all ? 0 : at_least_0(d->resources.gpu);
     n.gpus = gpus > PLAN_MAX_GPUS ? PLAN_MAX_GPUS + 1 : (int)gpus;
@@ -65,7 +66,16 @@ bool plan_need_within(const struct plan_need *easier, const struct plan_need *ha
     return easier->cpu <= harder->cpu && easier->memory <= harder->memory &&
            easier->gpus <= harder->gpus && easier->ports <= harder->ports &&
            (!easier->where || easier->where == harder->where) &&
-           !(easier->whole & ~harder->whole) && !(harder->runtimes & ~easier->runtimes);
+           !(easier->whole & ~harder->whole) && !(harder->runtimes & ~easier->runtimes) &&
+           easier->most.cpu_milli >= harder->most.cpu_milli &&
+           easier->most.memory >= harder->most.memory && easier->most.gpu >= harder->most.gpu;
+}
+
+void plan_most_take(struct resources *most, const struct plan_task *t)
+{
+    most->cpu_milli -= t->demand.cpu_all ? t->granted.cpu_milli : 0;
+    most->memory -= t->demand.memory_all ? t->granted.memory : 0;
+    most->gpu -= t->demand.gpu_all ? t->granted.gpu : 0;
 }
 
 static uint64_t lowest(uint64_t bits, int64_t n)

@@ -106,7 +106,7 @@ int plan_need_on(struct plan_index *x, const struct plan_demand *d, struct plan_
 
 bool plan_fits_on(const struct plan_index *x, size_t node, const struct plan_need *need)
 {
-    return plan_fits(&x->views[node], need) &&
+    return plan_fits(&x->views[node], need) && plan_within_most(&x->views[node], need) &&
            where_fits(need->where, node, need, x->nodes[node].gpus_free);
 }
 

@@ -16,13 +16,14 @@ bool plan_was_refused(const struct plan_refusals *r, const struct plan_need *nee
 
 // 1 = has its place, 0 = there is none, -ENOMEM.
 static int place_task(struct plan_index *x, struct plan_refusals *r, const struct plan_job *job,
-                      size_t k)
+                      size_t k, struct resources *most)
 {
     struct plan_task *t = &job->tasks[x->order[k].task];
     struct plan_need need;
     if (plan_need_on(x, &t->demand, &need) < 0)
         return -ENOMEM;
     need.whole |= job->open_only ? NODE_OPEN : 0u;
+    plan_need_limit(&need, most);
     if (plan_was_refused(r, &need))
         return 0;
     t->node = plan_index_pick(x, plan_mode_of(job, &need), job->metric, &need, t->demand.avoid);
@@ -33,6 +34,7 @@ static int place_task(struct plan_index *x, struct plan_refusals *r, const struc
     }
     x->cursors[k] = x->nodes[t->node].ports.cursor;
     plan_grant(&x->nodes[t->node], t, where_cards(need.where, (size_t)t->node));
+    plan_most_take(most, t);
     if (job->alloc == ALLOC_SPREAD)
         x->job_tasks[t->node]++;
     plan_index_touch(x, (size_t)t->node);
@@ -110,10 +112,16 @@ static int prepare(struct plan_index *x, const struct plan_job *j)
     return 0;
 }
 
+struct resources plan_most(const struct plan_job *job)
+{
+    return job->most ? *job->most : (struct resources){INT64_MAX, INT64_MAX, INT64_MAX};
+}
+
 int plan_try(struct plan_index *x, struct plan_refusals *r, struct plan_job *job)
 {
     size_t k = 0;
     int placed = 1;
+    struct resources most = plan_most(job);
     job->placed = may_fit(x, job);
     if (!job->placed)
         return 0;
@@ -122,13 +130,41 @@ int plan_try(struct plan_index *x, struct plan_refusals *r, struct plan_job *job
     plan_order_tasks(x, job, x->order);
     if (job->rules)
         placed = plan_place_ruled(x, job, &k);
-    while (!job->rules && k < job->n_tasks && (placed = place_task(x, r, job, k)) > 0)
+    while (!job->rules && k < job->n_tasks && (placed = place_task(x, r, job, k, &most)) > 0)
         k++;
     job->placed = k == job->n_tasks;
     if (!job->placed)
         undo(x, job, k);
     forget_job(x, job, k);
     return placed < 0 ? placed : 0;
+}
+
+int plan_try_most(struct plan_index *x, struct plan_refusals *r, struct plan_job *job,
+                  bool *ret_over)
+{
+    int ret = plan_try(x, r, job);
+    const struct resources *most = job->most;
+    *ret_over = false;
+    if (ret < 0 || job->placed || !most)
+        return ret;
+    job->most = NULL;
+    ret = plan_try(x, r, job);
+    job->most = most;
+    *ret_over = ret == 0 && job->placed;
+    if (*ret_over)
+        plan_untry(x, job);
+    return ret;
+}
+
+struct resources plan_granted(const struct plan_job *job)
+{
+    struct resources r = {0};
+    for (size_t i = 0; i < job->n_tasks; i++) {
+        r.cpu_milli += job->tasks[i].granted.cpu_milli;
+        r.memory += job->tasks[i].granted.memory;
+        r.gpu += job->tasks[i].granted.gpu;
+    }
+    return r;
 }
 
 void plan_untry(struct plan_index *x, struct plan_job *job)

@@ -107,8 +107,9 @@ struct plan_job {
     const struct plan_rules *rules; // borrowed; NULL = none
     const struct plan_peer *peers;  // borrowed; only with rules
     size_t n_peers;
-    bool open_only; // keeps off nodes that are closed (kept for another job)
-    bool placed;    // result
+    const struct resources *most; // that "all" may come to, in all tasks; borrowed; NULL = anything
+    bool open_only;               // keeps off nodes that are closed (kept for another job)
+    bool placed;                  // result
 };
 
 // Sorts jobs by (priority desc, order asc, id asc) in place of an index, places each job whole or

@@ -31,6 +31,7 @@ struct plan_need {
     unsigned whole;                 // WHOLE_*, NODE_*
     unsigned runtimes;              // 0 = nothing can run it
     uint32_t kinds;                 // a search keeps to nodes of these; 0 = any
+    struct resources most;          // that a resource wanted as "all" may be
     bool spares;                    // only where plan_spares holds
     const struct plan_where *where; // NULL = any node; set by plan_need_on
 };
@@ -67,14 +68,31 @@ static inline bool plan_spares(const struct plan_view *v, const struct plan_need
             (__int128)(v->memory - n->memory) * 2 * n->gpus >= (__int128)n->memory * left);
 }
 
+// For the view of one node: "all" of it is not more than it may be.
+static inline bool plan_within_most(const struct plan_view *v, const struct plan_need *n)
+{
+    return (!(n->whole & WHOLE_CPU) || v->cpu <= n->most.cpu_milli) &&
+           (!(n->whole & WHOLE_MEMORY) || v->memory <= n->most.memory) &&
+           (!(n->whole & WHOLE_GPU) || v->gpus <= n->most.gpu);
+}
+
 // For the view of one node: the need fits, and leaves there what it should.
 static inline bool plan_suits(const struct plan_view *v, const struct plan_need *n)
 {
-    return plan_fits(v, n) && (!n->spares || plan_spares(v, n));
+    return plan_fits(v, n) && plan_within_most(v, n) && (!n->spares || plan_spares(v, n));
 }
 
 // Everything that fits `harder` also fits `easier`.
 bool plan_need_within(const struct plan_need *easier, const struct plan_need *harder);
+
+// "all" may come to no more than this. A need without it stays as it is.
+static inline void plan_need_limit(struct plan_need *n, const struct resources *most)
+{
+    if (n->whole & (WHOLE_CPU | WHOLE_MEMORY | WHOLE_GPU))
+        n->most = *most;
+}
+// What "all" may still come to once the task has what it was granted.
+void plan_most_take(struct resources *most, const struct plan_task *t);
 
 // Takes what the task needs from the node, and writes the task's result but for `node`. `cards`:
 // those that suit it.
@@ -213,5 +231,12 @@ struct plan_refusals {
 bool plan_was_refused(const struct plan_refusals *r, const struct plan_need *need);
 // Places the job (job->placed) or leaves no trace of it. -ENOMEM.
 int plan_try(struct plan_index *x, struct plan_refusals *r, struct plan_job *job) WARN_UNUSED;
+// The same; *ret_over: it has no place only because "all" comes to more than job->most; what its
+// tasks were granted then tells how much.
+int plan_try_most(struct plan_index *x, struct plan_refusals *r, struct plan_job *job,
+                  bool *ret_over) WARN_UNUSED;
+struct resources plan_most(const struct plan_job *job);
+// What its tasks were granted, in all.
+struct resources plan_granted(const struct plan_job *job);
 // Takes the placement of the job that was tried last back.
 void plan_untry(struct plan_index *x, struct plan_job *job);

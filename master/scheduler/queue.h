@@ -200,9 +200,12 @@ bool plan_queue_before(struct plan_queue *q, const struct plan_entry *a,
 size_t plan_queue_ahead(struct plan_queue *q, const struct plan_entry *of,
                         const struct plan_entry **ret, size_t max);
 // What, but for room, would keep a job of this shape from starting now: PLAN_WAIT_QUOTA, _TEAM,
-// _RESERVED (it must keep off the head's nodes), or PLAN_WAIT_NEW for nothing.
+// _LEVEL, _RESERVED (it must keep off the head's nodes), or PLAN_WAIT_NEW for nothing. `granted`:
+// what it would get; NULL = what it asks for, but for "all". *ret_most (or NULL): what "all" may
+// come to (plan_job.most).
 enum plan_wait plan_queue_judge(struct plan_queue *q, const struct plan_shape *shape,
-                                int64_t now_ms);
+                                const struct resources *granted, int64_t now_ms,
+                                struct resources *ret_most);
 
 struct plan_queue_run {
     // Asked before each job: false = stop here, and go on with the next run.

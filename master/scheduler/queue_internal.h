@@ -19,8 +19,8 @@ struct plan_lane {
     struct demand_group *groups;
     size_t n_groups, n_tasks;
     struct resources sum;                  // of the demands, without those for "all"
-    struct resources least;                // of what it was given on trial, or else the sum
-    bool given;                            // it was
+    bool all;                              // some of the demands are for "all"
+    struct resources most;                 // that those may come to now; set by entry_job
     struct plan_entry *first, *last;       // by order, then id
     enum plan_wait wait;                   // NEW: in the seat's heap
     size_t heap_at;                        // its place there
@@ -82,13 +82,14 @@ struct reservation {
     int priority;
     int64_t since_ms, start_ms;
     int64_t made_ms;
-    bool due;      // to be tried
-    bool overdue;  // overtaken too often: strict from the beginning
-    bool strict;   // kept off all nodes that could serve it
-    bool lifted;   // the closed nodes are to be opened
-    bool awaits;   // it can't start without nodes that are away, but may be back soon
-    bool shaken;   // made of what is not so any more
-    uint64_t mark; // of the index on which nodes are closed for it
+    struct resources takes; // what it is granted on an empty cluster
+    bool due;               // to be tried
+    bool overdue;           // overtaken too often: strict from the beginning
+    bool strict;            // kept off all nodes that could serve it
+    bool lifted;            // the closed nodes are to be opened
+    bool awaits;            // it can't start without nodes that are away, but may be back soon
+    bool shaken;            // made of what is not so any more
+    uint64_t mark;          // of the index on which nodes are closed for it
 };
 
 struct plan_queue {
@@ -133,9 +134,11 @@ int user_compare(struct plan_queue *q, struct plan_user *a, struct plan_user *b)
 // 0 = within its and its team's quota, and what runs in all.
 enum plan_wait user_quota(const struct plan_queue *q, const struct plan_user *u,
                           const struct resources *r, size_t tasks, bool started);
+// What its and its team's quotas leave of each resource beside r.
+struct resources user_leaves(const struct plan_user *u, const struct resources *r);
 // The ready seat of the level that comes first; NULL = none.
 struct seat *seat_first(struct plan_queue *q, struct level *l);
-// The same for a job of the lane, as far as is known what "all" is: whether it may be waited for.
+// The same for a job of the lane, but for what it wants as "all".
 enum plan_wait lane_quota(const struct plan_queue *q, const struct plan_lane *lane);
 // The lane found no place: out of the heap, into the list of refused ones.
 void lane_refuse(struct plan_queue *q, struct plan_lane *lane, enum plan_wait why);

@@ -115,18 +115,18 @@ static int copy_demands(struct plan_lane *lane, const struct plan_shape *s)
         if ((s->demands[i].avoid && !g->demand.avoid) || (s->demands[i].where && !g->demand.where))
             return -ENOMEM;
         g->need = plan_need_of(&g->demand);
+        lane->all |= g->demand.cpu_all || g->demand.memory_all || g->demand.gpu_all;
         lane->n_tasks += g->count;
         lane->sum.cpu_milli += g->need.cpu * (int64_t)g->count;
         lane->sum.memory += g->need.memory * (int64_t)g->count;
         lane->sum.gpu += g->need.gpus * (int64_t)g->count;
     }
-    lane->least = lane->sum;
     return 0;
 }
 
 enum plan_wait lane_quota(const struct plan_queue *q, const struct plan_lane *lane)
 {
-    return user_quota(q, lane->seat->user, &lane->least, lane->n_tasks, lane->shape.started);
+    return user_quota(q, lane->seat->user, &lane->sum, lane->n_tasks, lane->shape.started);
 }
 
 static void release(struct plan_lane *lane)

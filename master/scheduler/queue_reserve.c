@@ -168,7 +168,9 @@ static bool close_eligible(struct plan_index *x, const struct plan_lane *lane)
         v.ports = PLAN_MAX_PORTS;
         for (size_t g = 0; g < lane->n_groups && !serves; g++) {
             struct plan_need need = serving(lane, g);
-            serves = plan_fits(&v, &need) && where_fits(need.where, i, &need, UINT64_MAX);
+            plan_need_limit(&need, &lane->most);
+            serves = plan_fits(&v, &need) && plan_within_most(&v, &need) &&
+                     where_fits(need.where, i, &need, UINT64_MAX);
         }
         more |= plan_index_close(x, i, serves);
     }
@@ -218,6 +220,7 @@ static int find_place(struct plan_queue *q, struct plan_index *x, const struct p
                       struct plan_lane *lane, struct found *ret)
 {
     struct ends ends = {0};
+    struct trial t = {0};
     *ret = (struct found){0};
     int r = lane_nodes(x, lane);
     struct plan_job job = {0};
@@ -226,8 +229,11 @@ static int find_place(struct plan_queue *q, struct plan_index *x, const struct p
     if (r == 0)
         r = ends_of(run, &ends);
     if (r == 0)
-        r = fits_after_only(x, &job, &ends, ends.n);
+        r = fits_after(&t, x, &job, &ends, ends.n);
     ret->possible = r > 0;
+    if (r > 0)
+        q->head.takes = plan_granted(&t.job);
+    trial_free(&t);
     if (r > 0)
         r = take_place(q, x, lane, &job, &ends, ret);
     free(ends.list);
@@ -280,6 +286,7 @@ static void become_head(struct plan_queue *q, struct plan_entry *e)
     bool again = strcmp(r->id, e->id) == 0 && r->since_ms > 0;
     r->entry = e;
     r->priority = e->lane->shape.priority;
+    r->takes = e->lane->sum;
     r->since_ms = again ? r->since_ms : q->now_ms;
     r->overdue = false;
     r->strict = q->now_ms - r->since_ms >= q->policy.hold_after_ms;
@@ -313,7 +320,7 @@ int reserve_refused(struct plan_queue *q, struct plan_index *x, const struct pla
         return r;
     if (!found.possible) {
         *head = before;
-        for (size_t g = 0; g < lane->n_groups && lane->n_tasks == 1; g++)
+        for (size_t g = 0; g < lane->n_groups && lane->n_tasks == 1 && !lane->all; g++)
             q->impossible.needs[q->impossible.n++ % PLAN_REFUSALS_MAX] = lane->groups[g].need;
         return 0;
     }
@@ -349,7 +356,7 @@ int reserve_overdue(struct plan_queue *q, struct plan_index *x, const struct pla
 void reserve_check(struct plan_queue *q, struct plan_index *x)
 {
     const struct plan_lane *lane = q->head.entry ? q->head.entry->lane : NULL;
-    if (lane && lane_quota(q, lane))
+    if (lane && user_quota(q, lane->seat->user, &q->head.takes, lane->n_tasks, lane->shape.started))
         reserve_left(q, q->head.entry); // it could not start: nothing is kept for it
     if (!q->head.entry && q->head.lifted) {
         open_all(q, x);

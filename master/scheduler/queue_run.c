@@ -43,14 +43,16 @@ int lane_tasks(struct plan_queue *q, const struct plan_lane *lane)
 int entry_job(struct plan_queue *q, const struct plan_entry *e, const struct plan_queue_run *run,
               struct plan_job *ret)
 {
-    const struct plan_lane *lane = e->lane;
+    struct plan_lane *lane = e->lane;
+    lane->most = user_leaves(lane->seat->user, &lane->sum);
     *ret = (struct plan_job){.id = e->id,
                              .priority = lane->shape.priority,
                              .order = e->order,
                              .alloc = lane->shape.alloc,
                              .metric = lane->shape.metric,
                              .n_tasks = lane->n_tasks,
-                             .rules = e->rules};
+                             .rules = e->rules,
+                             .most = lane->all ? &lane->most : NULL};
     int r = lane_tasks(q, lane);
     ret->tasks = q->tasks;
     if (r == 0 && e->rules && run->peers)
@@ -78,33 +80,6 @@ static bool known_refused(const struct plan_queue *q, const struct plan_lane *la
     return false;
 }
 
-static struct resources granted(const struct plan_job *job)
-{
-    struct resources r = {0};
-    for (size_t i = 0; i < job->n_tasks; i++) { // "all" is known only now
-        r.cpu_milli += job->tasks[i].granted.cpu_milli;
-        r.memory += job->tasks[i].granted.memory;
-        r.gpu += job->tasks[i].granted.gpu;
-    }
-    return r;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static void note_given(struct plan_lane *lane, const struct resources *r)
-{
-    struct resources *least = &lane->least;
-    if (!lane->given)
-        *least = *r;
-    least->cpu_milli = smaller(least->cpu_milli, r->cpu_milli);
-    least->memory = smaller(least->memory, r->memory);
-    least->gpu = smaller(least->gpu, r->gpu);
-    lane->given = true;
-}
-
 // 1 = has its place, 0 = not, -ENOMEM.
 static int try_entry(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
                      const struct plan_entry *e, enum plan_wait *why)
@@ -124,15 +99,14 @@ static int try_entry(struct plan_queue *q, struct plan_index *x, const struct pl
     if (r < 0)
         return r;
     job.open_only = bound;
-    r = plan_try(x, &q->refusals, &job);
-    if (r < 0 || !job.placed)
-        return r;
-    struct resources all = granted(&job);
-    note_given(lane, &all);
-    *why = user_quota(q, u, &all, lane->n_tasks, lane->shape.started);
-    if (!*why)
-        return 1;
-    plan_untry(x, &job);
+    bool over;
+    r = plan_try_most(x, &q->refusals, &job, &over);
+    if (r < 0 || job.placed)
+        return r < 0 ? r : 1;
+    if (over) {
+        struct resources all = plan_granted(&job);
+        *why = user_quota(q, u, &all, lane->n_tasks, lane->shape.started);
+    }
     return 0;
 }
 
@@ -205,7 +179,8 @@ int plan_queue_run(struct plan_queue *q, struct plan_index *x, const struct plan
 }
 
 enum plan_wait plan_queue_judge(struct plan_queue *q, const struct plan_shape *shape,
-                                int64_t now_ms)
+                                const struct resources *granted, int64_t now_ms,
+                                struct resources *ret_most)
 {
     struct resources sum = {0};
     const struct plan_user *u = user_of(q, shape->user);
@@ -216,7 +191,10 @@ enum plan_wait plan_queue_judge(struct plan_queue *q, const struct plan_shape *s
         sum.memory += need.memory;
         sum.gpu += need.gpus;
     }
+    if (ret_most)
+        *ret_most = user_leaves(u, &sum);
     enum plan_wait why =
-        u ? user_quota(q, u, &sum, shape->n_demands, shape->started) : PLAN_WAIT_NEW;
+        u ? user_quota(q, u, granted ? granted : &sum, shape->n_demands, shape->started)
+          : PLAN_WAIT_NEW;
     return why ? why : reserve_binds(q, shape) ? PLAN_WAIT_RESERVED : PLAN_WAIT_NEW;
 }

@@ -213,6 +213,28 @@ enum plan_wait user_quota(const struct plan_queue *q, const struct plan_user *u,
                                                                            : PLAN_WAIT_NEW;
 }
 
+static int64_t left(int64_t limit, int64_t held, int64_t more)
+{
+    return limit < 0 ? INT64_MAX : limit - held - more;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+struct resources user_leaves(const struct plan_user *u, const struct resources *r)
+{
+    struct resources most = {INT64_MAX, INT64_MAX, INT64_MAX};
+    for (; u; u = u->team) { // a team has none
+        most.cpu_milli =
+            smaller(most.cpu_milli, left(u->quota.cpu, u->held.cpu_milli, r->cpu_milli));
+        most.memory = smaller(most.memory, left(u->quota.memory, u->held.memory, r->memory));
+        most.gpu = smaller(most.gpu, left(u->quota.gpu, u->held.gpu, r->gpu));
+    }
+    return most;
+}
+
 // --- who comes first ---
 
 static bool seat_older(const struct seat *a, const struct seat *b)

@@ -168,19 +168,27 @@ static int plan_job_now(struct cluster *c, struct job *j, json_t *ret)
     const struct kept *k = &c->scheduler->kept;
     if (rules_make(c, j) < 0 || ask(c, j, &a) < 0)
         return -ENOMEM;
-    enum plan_wait why = plan_queue_judge(c->scheduler->queue, &a.shape, clock_real_ms());
+    struct plan_queue *q = c->scheduler->queue;
+    struct resources most;
+    bool over = false;
+    enum plan_wait why = plan_queue_judge(q, &a.shape, NULL, clock_real_ms(), &most);
     a.job.open_only = why == PLAN_WAIT_RESERVED;
     int r = trial_copy(&t, k->nodes, k->n, &a.job);
     if (r == 0) {
         copy_closed(k->index, t.index);
-        r = plan_try(t.index, &refusals, &t.job);
+        t.job.most = &most;
+        r = plan_try_most(t.index, &refusals, &t.job, &over);
+    }
+    if (over) {
+        struct resources all = plan_granted(&t.job);
+        why = plan_queue_judge(q, &a.shape, &all, clock_real_ms(), NULL);
     }
     bool blocked = why == PLAN_WAIT_QUOTA || why == PLAN_WAIT_TEAM || why == PLAN_WAIT_LEVEL;
     bool starts = r == 0 && t.job.placed && !blocked;
     if (r == 0 && !starts)
         r = plan_explain(k->nodes, k->n, &a.job, &x);
     if (r == 0 && !starts) {
-        struct plan_head head = plan_queue_head(c->scheduler->queue);
+        struct plan_head head = plan_queue_head(q);
         say(c, j, &a.shape, &x, why, &head);
     }
     t.job.placed = starts;

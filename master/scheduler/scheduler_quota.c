@@ -95,11 +95,13 @@ void scheduler_quota_text(struct cluster *c, const struct plan_shape *shape, boo
     const struct plan_quota *q = of_team ? &team.quota : u ? &u->quota : &team.quota;
     struct plan_user_state s = held_by(c, shape->user, u && of_team ? u->team : NULL);
     struct resources need = {0};
+    bool all = false;
     for (size_t i = 0; i < shape->n_demands; i++) {
         const struct plan_demand *d = &shape->demands[i];
         need.cpu_milli += d->cpu_all ? 0 : d->resources.cpu_milli;
         need.memory += d->memory_all ? 0 : d->resources.memory;
         need.gpu += d->gpu_all ? 0 : d->resources.gpu;
+        all |= d->cpu_all || d->memory_all || d->gpu_all;
     }
     const struct {
         const char *what, *units;
@@ -111,8 +113,12 @@ void scheduler_quota_text(struct cluster *c, const struct plan_shape *shape, boo
         {"running jobs", "", q->jobs, s.jobs, !shape->started, 1},
         {"running tasks", "", q->tasks, s.tasks, (int64_t)shape->n_demands, 1},
     };
-    (void)snprintf(out, size, "the %s's quota is used up; it starts when work of the %s has ended",
-                   whose, whose);
+    (void)snprintf(
+        out, size,
+        all ? "`all` of a node that is free is more than the %s's quota leaves; it starts "
+              "on a smaller one, or when work of the %s has ended"
+            : "the %s's quota is used up; it starts when work of the %s has ended",
+        whose, whose);
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
         int64_t unit = kinds[i].unit;
         if (!used_up(kinds[i].limit, kinds[i].held, kinds[i].need))

@@ -84,6 +84,7 @@ int scope_need(struct scope *s, const struct plan_demand *d, struct plan_need *r
 {
     int r = plan_need_on(s->x, d, ret);
     ret->whole |= s->job->open_only ? NODE_OPEN : 0u;
+    plan_need_limit(ret, &s->most_all);
     return r;
 }
 
@@ -122,7 +123,8 @@ struct room room_of(const struct scope *s, size_t node)
 
 bool room_take(struct room *r, size_t node, const struct plan_need *need)
 {
-    if (!plan_fits(&r->view, need) || !where_fits(need->where, node, need, r->cards))
+    if (!plan_fits(&r->view, need) || !plan_within_most(&r->view, need) ||
+        !where_fits(need->where, node, need, r->cards))
         return false;
     unsigned whole = need->whole & (WHOLE_CPU | WHOLE_MEMORY | WHOLE_GPU);
     uint64_t cards = r->cards & where_cards(need->where, node);
@@ -162,6 +164,7 @@ void scope_take(struct scope *s, uint32_t task, size_t node, const struct plan_w
     s->done[task] = true;
     t->node = (int)node;
     plan_grant(&x->nodes[node], t, where_cards(where, node));
+    plan_most_take(&s->most_all, t);
     if (s->job->alloc == ALLOC_SPREAD)
         x->job_tasks[node]++;
     plan_index_touch(x, node);
@@ -312,6 +315,7 @@ int scope_begin(struct scope *s, struct plan_index *x, const struct plan_job *jo
 {
     const struct plan_rules *r = job->rules;
     *s = (struct scope){.x = x, .job = job, .rules = r, .words = x->n / 64 + 1};
+    s->most_all = plan_most(job);
     s->present = calloc(r->n_groups * s->words, sizeof(*s->present));
     s->own = calloc(x->n + 1, sizeof(*s->own));
     s->quarters = calloc(r->n_own, sizeof(*s->quarters));

@@ -15,15 +15,16 @@ struct scope {
     struct plan_index *x;
     const struct plan_job *job;
     const struct plan_rules *rules;
-    size_t words;             // of a row of `present`
-    uint64_t *present;        // by group, then by node: a task of the group is there
-    uint32_t *own;            // by node: tasks of the job
-    struct quarter *quarters; // by own group
-    uint32_t *todo;           // tasks, in the order in which they look for a place
-    uint32_t *unit, *chosen;  // scratch: tasks of a gang, and those that fit on one node
-    uint32_t *first;          // scratch, by own group: its first task without a place
-    bool *done;               // by task
-    size_t placed;            // the first so many of x->order and x->cursors are their undoing
+    size_t words;              // of a row of `present`
+    uint64_t *present;         // by group, then by node: a task of the group is there
+    uint32_t *own;             // by node: tasks of the job
+    struct quarter *quarters;  // by own group
+    uint32_t *todo;            // tasks, in the order in which they look for a place
+    uint32_t *unit, *chosen;   // scratch: tasks of a gang, and those that fit on one node
+    uint32_t *first;           // scratch, by own group: its first task without a place
+    bool *done;                // by task
+    struct resources most_all; // that "all" may still come to
+    size_t placed;             // the first so many of x->order and x->cursors are their undoing
     // Why not all were placed; NULL = they were.
     const struct plan_demand *stuck;
     enum gang_mode stuck_gang;

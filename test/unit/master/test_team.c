@@ -137,12 +137,41 @@ START_TEST(test_the_head_of_the_queue_is_kept)
     }
 END_TEST
 
+// "all" of a node with 2 cards is more than 1 card.
+START_TEST(test_all_of_a_node_counts_before_it_is_submitted)
+    {
+        static const char text[] = "{\"name\":\"x\",\"components\":{\"m\":{\"command\":\"a\","
+                                   "\"resources\":{\"gpu\":\"all\"}}}}";
+        static const char *const why[2] = {"team-quota", NULL};
+        struct agent a = {0};
+        agent_join(&a, "n1", 4);
+        add_user("ann", "red");
+        for (int i = 0; i < 2; i++) {
+            struct err e = {""};
+            struct job_problems problems = {0};
+            struct job_warnings warnings = {0};
+            struct job_spec *spec = NULL;
+            json_t *plan = NULL;
+            ck_assert_int_eq(put("red", 1, 1 + i), 0);
+            ck_assert_int_eq(
+                job_spec_parse(text, strlen(text), "json", NULL, &spec, &problems, &warnings, &e),
+                0);
+            ck_assert_int_eq(cluster_job_plan(cluster, spec, "ann", &plan, &e), 0);
+            ck_assert_pstr_eq(json_string_value(json_object_get(plan, "why")), why[i]);
+            ck_assert_int_eq(json_is_true(json_object_get(plan, "starts_now")), i);
+            json_decref(plan);
+            job_spec_free(spec);
+        }
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("team");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, test_teams_are_who_names_them_and_what_is_set);
     tcase_add_test(t, test_a_job_that_never_fits_the_teams_quota_is_refused);
+    tcase_add_test(t, test_all_of_a_node_counts_before_it_is_submitted);
     tcase_add_test(t, test_of_a_removed_user_no_usage_is_left);
     tcase_add_test(t, test_the_head_of_the_queue_is_kept);
     return run_case("team", t);

@@ -34,6 +34,7 @@ static struct plan_need random_need(void)
                               .ports = (int)pick(4),
                               .whole = pick(8) << 2,
                               .runtimes = pick(4),
+                              .most = {pick(9), pick(9), pick(4)},
                               .kinds = pick(2) ? KIND_FIRST << pick(3) : 0,
                               .spares = pick(3) == 0};
 }

@@ -254,8 +254,9 @@ static void change(struct side *s[2], size_t *n_jobs)
     bool eligible = pick(4) > 0;
     struct plan_account account = {pick(2) ? "team" : NULL,
                                    1 + pick(3),
-                                   {-1, -1, pick(2) ? -1 : (int)pick(6),
-                                    pick(2) ? -1 : (int)pick(4), pick(2) ? -1 : (int)pick(9)}};
+                                   {pick(2) ? -1 : 1000 * (int64_t)pick(20), -1,
+                                    pick(2) ? -1 : (int)pick(6), pick(2) ? -1 : (int)pick(4),
+                                    pick(2) ? -1 : (int)pick(9)}};
     const char *user = users[pick(3)];
     if (what < 5 && *n_jobs < JOBS) {
         random_want(*n_jobs);
