@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // job start: the file goes to the master as it is, so that mistakes are told with its own lines;
 // with --set it is read here, changed, and sent as JSON.
+#include "cli/command.h"
 #include "cli/commands.h"
 #include "cli/job.h"
 #include "cli/job_file.h"
@@ -41,18 +42,18 @@ static int read_submission(const struct args *args, struct submission *s)
 {
     struct err e = {""};
     const char *path = args->words[0];
+    cleanup_free char *what = cli_format("job %s", args->command->sub);
 
     s->shown = strcmp(path, "-") == 0 ? "standard input" : path;
     int r = job_file_read(path, &s->text, &s->len, &e);
     if (r < 0)
-        return cli_failf(CLI_FAILED, "job start", "check the file's name", "%s: %s", s->shown,
-                         e.text);
+        return cli_failf(CLI_FAILED, what, "check the file's name", "%s: %s", s->shown, e.text);
     s->json = job_file_is_json(path, s->text);
     if (!args_has(args, "set"))
         return CLI_OK;
     r = apply_sets(args, s, &e);
-    return r < 0 ? cli_failf(r == -EINVAL ? CLI_USAGE : CLI_FAILED, "job start", NULL, "%s: %s",
-                             s->shown, e.text)
+    return r < 0 ? cli_failf(r == -EINVAL ? CLI_USAGE : CLI_FAILED, what, NULL, "%s: %s", s->shown,
+                             e.text)
                  : CLI_OK;
 }
 
@@ -61,7 +62,7 @@ static int submit(struct cli *cli, const struct args *args, const char *to,
 {
     cleanup_strbuf struct strbuf path = {0};
     const char *name = args_value(args, "name");
-    cleanup_free char *what = cli_format("job start %s", s->shown);
+    cleanup_free char *what = cli_format("job %s %s", args->command->sub, s->shown);
 
     strbuf_puts(&path, to);
     if (name) {

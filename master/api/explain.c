@@ -78,6 +78,7 @@ void jobs_explain(struct call *call)
         json_put_str(body, "summary",
                      j->state >= JOB_SUCCEEDED ? "the job is over"
                      : j->held                 ? "it is held: `meadow job release` lets it go on"
+                     : j->preempting           ? j->reason
                      : text[0]                 ? text
                                                : "nothing of this job waits for a place");
         bool held = j->state < JOB_SUCCEEDED && (j->held || (j->array && j->array->held));

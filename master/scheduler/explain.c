@@ -125,7 +125,7 @@ static int explain_gang(struct trial *t, const struct plan_node *nodes,
         eligible += !nodes[i].ineligible;
     add_blocker(ret, LACK_GANG, eligible, (int64_t)(t->job.n_tasks - fitted));
     give_reasons(t, stuck, ret);
-    summary_of_gang(&before, &t->job, stuck, fitted, ret->summary, sizeof(ret->summary));
+    summary_of_gang(&before, t->nodes, &t->job, stuck, fitted, ret->summary, sizeof(ret->summary));
     return 0;
 }
 

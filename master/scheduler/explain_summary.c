@@ -175,10 +175,12 @@ void summary_of_task(const struct plan_node *nodes, size_t n, const struct plan_
         not_together(&t, d);
 }
 
-void summary_of_gang(const struct plan_index *before, const struct plan_job *job,
-                     const struct plan_demand *next, size_t fitted, char *out, size_t size)
+void summary_of_gang(const struct plan_index *before, const struct plan_node *after,
+                     const struct plan_job *job, const struct plan_demand *next, size_t fitted,
+                     char *out, size_t size)
 {
-    struct text t = text_on(out, size);
+    char why[256];
+    struct text t = text_on(out, size), none = text_on(why, sizeof(why));
     __int128 short_by[LACK_PORTS] = {-before->sum_cpu, -before->sum_memory, -before->sum_gpus};
     char amount[AMOUNT_BYTES];
     int found = 0;
@@ -186,6 +188,10 @@ void summary_of_gang(const struct plan_index *before, const struct plan_job *job
         for (int l = 0; l < LACK_PORTS; l++)
             short_by[l] += demand_amount(&job->tasks[i].demand, (enum lack)l);
     text_add(&t, "%zu of %zu tasks fit together now", fitted, job->n_tasks);
+    if (no_node(&none, after, before->n, next)) {
+        text_add(&t, "; for the next, %s", why);
+        return;
+    }
     for (int l = 0; l < LACK_PORTS; l++) {
         if (short_by[l] <= 0)
             continue;

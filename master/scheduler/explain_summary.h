@@ -8,6 +8,7 @@
 void summary_of_task(const struct plan_node *nodes, size_t n, const struct plan_demand *d,
                      char *out, size_t size);
 // Of a job whose tasks each fit, but not all together: `next` is the first that found no place
-// after `fitted` others had theirs; `before` is as if none had.
-void summary_of_gang(const struct plan_index *before, const struct plan_job *job,
-                     const struct plan_demand *next, size_t fitted, char *out, size_t size);
+// after `fitted` others had theirs; `before` is as if none had, `after` has the nodes then.
+void summary_of_gang(const struct plan_index *before, const struct plan_node *after,
+                     const struct plan_job *job, const struct plan_demand *next, size_t fitted,
+                     char *out, size_t size);

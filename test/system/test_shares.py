@@ -54,6 +54,11 @@ def test_settings(make_cluster):
         assert "at most 60 for the role user (scheduling.max_priority.user" in problem["errors"][0]["message"], problem
         problem = call(cluster, "POST", "/v1/jobs", job("true", num=4), expect=422)
         assert "scheduling.job_tasks" in problem["errors"][0]["message"], problem
+        assert cluster.get("/v1/cluster?wait_ready=1&wait=60s")["nodes"]["ready"] == 1
+        wide = cluster.submit(job("true", name="wide", num=3))
+        x = call(cluster, "GET", f"/v1/jobs/{wide}/explain")
+        assert x["summary"] == "2 of 3 tasks fit together now; for the next, every node that could run it has as many tasks as it may have", x
+        call(cluster, "POST", f"/v1/jobs/{wide}:stop")
         first = call(cluster, "POST", "/v1/jobs", job("sleep 1000", name="first", priority=60, num=2), expect=201, token=user)["id"]
         cluster.wait_task(first, "running", count=2)
         second = cluster.submit(job("true", name="second", priority=100))
