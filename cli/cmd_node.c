@@ -112,7 +112,8 @@ static void print_hardware(const json_t *node)
                                        "joined_at",
                                        "replaceable_until",
                                        "hardware",
-                                       "usage"};
+                                       "usage",
+                                       "images"};
 
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         json_t *v = json_object_get(node, keys[i]);

@@ -192,6 +192,15 @@ static void node_changed(void *userdata)
     agent_wake(a);
 }
 
+static void images_changed(void *userdata)
+{
+    struct agent *a = userdata;
+
+    if (a->sync)
+        sync_want_images(a->sync);
+    agent_wake(a);
+}
+
 static void gpus_changed(void *userdata)
 {
     struct agent *a = userdata;
@@ -280,6 +289,7 @@ static int make_executor(struct agent *a, struct err *e)
                                  .logs_end = logs_end,
                                  .logs_forget = logs_forget,
                                  .node_changed = node_changed,
+                                 .images_changed = images_changed,
                                  .userdata = a};
 
     agent_config_policy(c, &a->policy);

@@ -176,6 +176,11 @@ static json_t *sync_usage(void *userdata)
     return node_usage(&facts, &a->last_cpu, a->runtime->ops->usage(a->runtime));
 }
 
+static json_t *sync_images(void *userdata)
+{
+    return executor_images(((struct agent *)userdata)->executor);
+}
+
 static bool sync_complete(void *userdata)
 {
     return executor_listed(((struct agent *)userdata)->executor);
@@ -267,6 +272,7 @@ static int make_sync(struct agent *a, struct err *e)
                              .cluster_id = a->identity->cluster_id,
                              .node = sync_node,
                              .usage = sync_usage,
+                             .images = sync_images,
                              .inventory_complete = sync_complete,
                              .answered = sync_answered,
                              .instances = &a->instances,

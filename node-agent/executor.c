@@ -258,6 +258,11 @@ const json_t *executor_engine_info(const struct executor *x)
     return x->engine_info;
 }
 
+json_t *executor_images(const struct executor *x)
+{
+    return x->images;
+}
+
 unsigned executor_starting(const struct executor *x)
 {
     return x->starting;
@@ -270,6 +275,7 @@ void executor_finish_close(struct executor *x)
     void (*closed)(void *) = x->closed;
     void *userdata = x->closed_userdata;
     json_decref(x->engine_info);
+    json_decref(x->images);
     free(x);
     closed(userdata);
 }

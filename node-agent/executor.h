@@ -29,6 +29,7 @@ struct executor_options {
     void (*logs_forget)(const char *attempt_id, void *userdata);
     // Engine state, inventory or something else of the node's report changed.
     void (*node_changed)(void *userdata);
+    void (*images_changed)(void *userdata);
     void *userdata;
 };
 
@@ -50,6 +51,7 @@ bool executor_listed(const struct executor *x);
 enum engine_state executor_engine(const struct executor *x);
 const char *executor_engine_reason(const struct executor *x);
 const json_t *executor_engine_info(const struct executor *x); // borrowed, NULL = unknown
+json_t *executor_images(const struct executor *x);            // borrowed, NULL = unknown
 unsigned executor_starting(const struct executor *x);
 
 // After the runtime was closed: waits for workers, then frees and calls `closed`.

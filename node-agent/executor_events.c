@@ -296,6 +296,17 @@ static void on_removed(const char *attempt_id, void *userdata)
         executor_runtime_removed(x, task);
 }
 
+static void on_images(const json_t *names, void *userdata)
+{
+    struct executor *x = userdata;
+
+    if (x->images && json_equal(x->images, names))
+        return;
+    json_decref(x->images);
+    x->images = json_deep_copy(names);
+    x->options.images_changed(x->options.userdata);
+}
+
 const struct runtime_events *executor_runtime_events(void)
 {
     static const struct runtime_events events = {
@@ -305,6 +316,7 @@ const struct runtime_events *executor_runtime_events(void)
         .started = on_started,
         .ended = on_ended,
         .removed = on_removed,
+        .images = on_images,
     };
     return &events;
 }

@@ -10,6 +10,7 @@ struct executor {
     enum engine_state engine;
     char engine_reason[256];
     json_t *engine_info;
+    json_t *images; // NULL = not told yet
     bool listed;
     unsigned starting;
     struct task *queue;    // ASSIGNED, wait for a slot; in order

@@ -26,7 +26,7 @@
 struct message {       // one under way
     struct sync *sync; // NULL once the owner is gone
     bool is_sync;
-    bool with_inventory, with_node;
+    bool with_inventory, with_node, with_images;
     int64_t sent_boot_ms;
 };
 
@@ -41,7 +41,7 @@ struct sync {
     int64_t interval_ms;
     int64_t last_answer_ms;
     int64_t carried; // changes up to here have been in some message
-    bool want_sync, want_inventory, want_node;
+    bool want_sync, want_inventory, want_node, want_images;
     bool tell_history; // until this instance was answered, and after each failure
     bool report_rests; // the last report failed: the next sync's answer comes first
     struct message *sync_call, *report_call;
@@ -148,6 +148,8 @@ static int build(struct sync *s, bool is_sync, struct sync_request *q)
         return -ENOMEM;
     if (s->want_node)
         q->node = s->options.node(s->options.userdata);
+    if (s->want_images)
+        q->images = json_incref(s->options.images(s->options.userdata));
     q->usage = usage_due(s, is_sync);
     q->clock_ms = clock_real_ms() + clock_step_ms(); // the machine's
     return s->tell_history ? put_history(s, q) : 0;
@@ -196,6 +198,7 @@ static void take_common(struct sync *s, const struct sync_answer *a)
     tasks_ack(s->options.tasks, a->acked);
     s->want_inventory |= a->want_inventory;
     s->want_node |= a->want_node;
+    s->want_images |= a->want_node; // a master that knows nothing of us knows none of them either
 }
 
 static void sync_answered(struct sync *s, const struct message *m, struct sync_answer *a)
@@ -233,6 +236,7 @@ static void message_done(int error, int status, const json_t *body, const struct
     } else {
         s->want_inventory |= m->with_inventory; // again with the next message
         s->want_node |= m->with_node;
+        s->want_images |= m->with_images;
         s->report_rests |= !m->is_sync;
         s->tell_history = true;
         log_debug("sync", "%s: %s", m->is_sync ? "sync" : "report", why);
@@ -261,6 +265,7 @@ static int send_message(struct sync *s, bool is_sync, struct err *e)
     m->is_sync = is_sync;
     m->with_inventory = q.has_inventory;
     m->with_node = q.node != NULL;
+    m->with_images = s->want_images;
     m->sent_boot_ms = clock_boot_ms();
     cleanup_json json_t *body = sync_request_to_json(&q);
     sync_request_reset(&q);
@@ -273,6 +278,7 @@ static int send_message(struct sync *s, bool is_sync, struct err *e)
     s->carried = tasks_last_change(s->options.tasks);
     s->want_inventory &= !m->with_inventory;
     s->want_node &= !m->with_node;
+    s->want_images &= !m->with_images;
     if (is_sync)
         s->sync_call = TAKE_PTR(m);
     else
@@ -282,7 +288,8 @@ static int send_message(struct sync *s, bool is_sync, struct err *e)
 
 static bool news(const struct sync *s)
 {
-    return tasks_last_change(s->options.tasks) > s->carried || s->want_inventory || s->want_node;
+    return tasks_last_change(s->options.tasks) > s->carried || s->want_inventory || s->want_node ||
+           s->want_images;
 }
 
 void sync_flush(struct sync *s)
@@ -336,6 +343,11 @@ void sync_want_inventory(struct sync *s)
 void sync_want_node(struct sync *s)
 {
     s->want_node = true;
+}
+
+void sync_want_images(struct sync *s)
+{
+    s->want_images = true;
 }
 
 struct sync_position *sync_applied_mut(struct sync *s)

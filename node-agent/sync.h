@@ -19,6 +19,7 @@ struct sync_options {
     const char *cluster_id;          // whose they are; NULL = not known
     json_t *(*node)(void *userdata); // the node's report; owned by the caller of it; NULL = not now
     json_t *(*usage)(void *userdata);
+    json_t *(*images)(void *userdata); // borrowed; NULL = not known
     bool (*inventory_complete)(void *userdata);
     // An answered sync: take in the assignment (specs may be moved out of the answer) and renew
     // leases from the time it was sent.
@@ -37,6 +38,7 @@ void sync_want(struct sync *s);
 // The whole inventory goes with the next message; the node's report.
 void sync_want_inventory(struct sync *s);
 void sync_want_node(struct sync *s);
+void sync_want_images(struct sync *s); // they changed
 void sync_flush(struct sync *s);
 struct sync_position *sync_applied_mut(struct sync *s);
 int64_t sync_interval_ms(const struct sync *s);

@@ -97,6 +97,7 @@ void sync_request_reset(struct sync_request *r)
     free(r->history);
     json_decref(r->node);
     json_decref(r->usage);
+    json_decref(r->images);
     memset(r, 0, sizeof(*r));
 }
 
@@ -124,6 +125,8 @@ json_t *sync_request_to_json(const struct sync_request *r)
         json_put(j, "node", json_incref(r->node));
     if (r->usage)
         json_put(j, "usage", json_incref(r->usage));
+    if (r->images)
+        json_put(j, "images", json_incref(r->images));
     if (r->n_history) {
         json_t *history = json_array();
         for (size_t i = 0; i < r->n_history; i++)
@@ -156,6 +159,14 @@ static int read_history(struct sync_request *q, const json_t *j, struct err *e)
     }
     q->n_history = n;
     return 0;
+}
+
+static int read_images(struct sync_request *q, const json_t *j, struct err *e)
+{
+    json_t *list;
+    int r = opt_list(j, "images", &list, e);
+    q->images = r == 0 ? json_incref(list) : NULL;
+    return r;
 }
 
 static int read_statuses(struct sync_request *q, const json_t *j, struct err *e)
@@ -213,6 +224,8 @@ int sync_request_from_json(const json_t *j, struct sync_request *ret, struct err
         r = opt_object(j, "node", &q.node, e);
     if (r == 0)
         r = opt_object(j, "usage", &q.usage, e);
+    if (r == 0)
+        r = read_images(&q, j, e);
     if (r == 0)
         r = read_history(&q, j, e);
     if (r < 0) {

@@ -26,6 +26,7 @@ struct sync_request { // body of /v1/agent/sync and /v1/agent/report
     struct attempt_status *statuses;
     size_t n_statuses;
     json_t *node; // hardware and engine, when it changed or was asked for; NULL = as before (owned)
+    json_t *images;   // names of container images, array; NULL = as before (owned)
     json_t *usage;    // with syncs, at most once a second; NULL = as before (owned)
     int64_t clock_ms; // the node's wall clock when it sent this
     // Instances of this node's state so far, the newest last: those that were answered, and those

@@ -82,6 +82,7 @@ struct cluster {
     bool marked; // something since the last collect
 
     struct scheduler *scheduler;
+    struct plan_images images; // what the nodes have
 
     struct event **events; // ring of kept events, by id
     bool events_loaded;
@@ -159,6 +160,10 @@ void node_refresh_state(struct cluster *c, struct node *n);
 void node_reserve(struct cluster *c, struct node *n, struct task *t);
 void node_release(struct cluster *c, struct task *t);
 int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *e) WARN_UNUSED;
+// node_images.c: the names of its images. -EPROTO when it is no such list; -ENOMEM.
+int node_take_images(struct cluster *c, struct node *n, const json_t *list,
+                     struct err *e) WARN_UNUSED;
+json_t *node_images_view(const struct node *n);
 char *node_to_record(const struct node *n);
 int node_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 struct node *node_new(struct cluster *c, const char *id, const char *name);

@@ -6,6 +6,7 @@
 
 #include "common/backoff.h"
 #include "common/id.h"
+#include "master/scheduler/images.h"
 #include "master/scheduler/queue.h"
 #include "proto/attempt.h"
 #include "proto/job_spec.h"
@@ -271,6 +272,7 @@ struct node {
     json_t *labels; // object
     json_t *info;   // `node` of its last report (hardware, engine, resources, ports), or NULL
     json_t *usage;
+    struct plan_holder *holder; // images, as it told last; NULL = it told none. Not stored
     struct resources total, reserved;
     uint64_t gpus_taken;
     int n_gpus;
@@ -302,6 +304,7 @@ struct node {
     int64_t answered_boot_ms;      // its last sync was answered
     int64_t last_seq;
     int64_t info_seq;     // of the message that `info` came with
+    int64_t images_seq;   // of the message that its images came with
     int64_t acked;        // changes of this instance up to here are durable
     bool echo_due;        // loaded, and what it has seen of the store was not looked at yet
     bool wants_inventory; // ask with the next answer

@@ -46,6 +46,7 @@ void node_destroy(struct node *n)
     json_decref(n->labels);
     json_decref(n->info);
     json_decref(n->usage);
+    plan_images_drop(&n->holder);
     free(n->ports_taken);
     free(n);
 }

@@ -40,6 +40,7 @@ static int check_instance(struct cluster *c, struct node *n, const struct sync_r
     (void)snprintf(n->instance, sizeof(n->instance), "%s", msg->instance);
     n->last_seq = 0;
     n->info_seq = 0;
+    n->images_seq = 0;
     n->acked = 0;
     n->applied_generation = 0;
     n->inventory_seen = false;
@@ -199,6 +200,8 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
     if (r == 0)
         r = check_size("usage", msg->usage, e);
     if (r == 0)
+        r = check_size("images", msg->images, e);
+    if (r == 0)
         r = check_instance(c, n, msg, e);
     if (r < 0)
         return r;
@@ -218,6 +221,12 @@ int cluster_node_message(struct cluster *c, struct node *n, struct sync_request 
     if (msg->node && msg->seq > n->info_seq) {
         n->info_seq = msg->seq;
         r = node_take_info(c, n, msg->node, e);
+        if (r < 0)
+            return r;
+    }
+    if (msg->images && msg->seq > n->images_seq) {
+        n->images_seq = msg->seq;
+        r = node_take_images(c, n, msg->images, e);
         if (r < 0)
             return r;
     }

@@ -99,7 +99,8 @@ static json_t *resources_json(int64_t cpu, int64_t memory, int64_t gpu)
     return j;
 }
 
-json_t *node_view(const struct node *n)
+// All but its images.
+static json_t *view(const struct node *n)
 {
     json_t *j = json_object();
     json_put_str(j, "name", n->name);
@@ -137,9 +138,16 @@ json_t *node_view(const struct node *n)
     return j;
 }
 
+json_t *node_view(const struct node *n)
+{
+    json_t *j = view(n);
+    json_put(j, "images", node_images_view(n));
+    return j;
+}
+
 json_t *node_summary(const struct node *n)
 {
-    json_t *j = node_view(n);
+    json_t *j = view(n);
     json_t *usage = json_copy(n->usage);
     if (usage) {
         (void)json_object_del(usage, "tasks");

@@ -2,6 +2,7 @@
 // All nodes as the plan looks at them: a compact view of each, what is free in all, and an ordered
 // tree for each way of placing that is used enough to pay for it. Both ways to pick a node, by tree
 // and by looking at every one, give the same answer.
+#include "master/scheduler/images.h"
 #include "master/scheduler/kind.h"
 #include "master/scheduler/node_tree.h"
 #include "master/scheduler/where.h"
@@ -101,6 +102,7 @@ bool plan_index_relabel(struct plan_index *x, size_t node)
 int plan_need_on(struct plan_index *x, const struct plan_demand *d, struct plan_need *ret)
 {
     *ret = plan_need_of(d);
+    ret->image = d->image;
     return d->where ? where_of(x, d->where, &ret->where) : 0;
 }
 
@@ -183,32 +185,81 @@ int plan_index_prepare(struct plan_index *x, enum alloc_mode mode, enum alloc_me
     return 0;
 }
 
-static int64_t pick_by_tree(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
-                            const struct plan_need *need, const struct plan_but *but)
+static struct plan_but but_ranks(const struct plan_index *x, const struct plan_but *but)
 {
-    struct node_tree *t = *slot(x, mode, m);
     struct plan_but ranks = {.n = but->n};
-    int64_t at;
-    while ((at = node_tree_next_dirty(t)) >= 0) {
-        uint32_t node = x->node_at[at];
-        node_tree_set(t, (uint32_t)at, place_key(x, mode, m, node), x->views[node]);
-    }
     for (int i = 0; i < but->n; i++)
         ranks.at[i] = x->rank_of[but->at[i]];
-    at = node_tree_first(t, need, x->node_at, &ranks);
-    return at < 0 ? -1 : (int64_t)x->node_at[at];
+    return ranks;
 }
 
 // --- picking ---
 
-bool plan_prefers(const struct plan_index *x, const struct plan_key *a, size_t node,
-                  const struct plan_key *b, size_t than)
+bool plan_has_image(const struct plan_index *x, size_t node, const struct plan_need *need)
 {
-    if (a->hi != b->hi)
-        return a->hi < b->hi;
-    if (a->lo != b->lo)
-        return a->lo < b->lo;
+    return plan_image_on(need->image, x->nodes[node].holder);
+}
+
+bool plan_prefers(const struct plan_index *x, const struct plan_need *need,
+                  const struct plan_key *a, size_t node, const struct plan_key *b, size_t than)
+{
+    int c = plan_key_compare(a, b);
+    if (c != 0)
+        return c < 0;
+    bool has = plan_has_image(x, node, need);
+    if (has != plan_has_image(x, than, need))
+        return has;
     return strcmp(x->nodes[node].name, x->nodes[than].name) < 0;
+}
+
+// Nodes that are asked for an image, at most: a tie is not worth more.
+#define IMAGE_LOOKS 256
+
+// Another node than `at`, which has not the image: as good, and has it; else -1. Asked are those
+// that have it, when they are few, else the first that are as good.
+static int64_t one_with_image(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                              const struct plan_need *need, const struct plan_but *but, size_t at)
+{
+    const struct plan_image *image = need->image;
+    struct plan_key key = place_key(x, mode, m, at);
+    int64_t best = -1;
+    for (size_t i = 0; i < image->n && image->n <= IMAGE_LOOKS; i++) {
+        size_t node = image->holders[i]->slot;
+        if (node >= x->n || x->nodes[node].holder != image->holders[i] ||
+            !plan_suits(&x->views[node], need) || plan_but_has(but, (int64_t)node) ||
+            !where_fits(need->where, node, need, x->nodes[node].gpus_free))
+            continue;
+        struct plan_key its = place_key(x, mode, m, node);
+        if (plan_key_compare(&its, &key) == 0 &&
+            (best < 0 || strcmp(x->nodes[node].name, x->nodes[best].name) < 0))
+            best = (int64_t)node;
+    }
+    if (image->n <= IMAGE_LOOKS)
+        return best;
+    struct plan_but ranks = but_ranks(x, but);
+    int64_t rank = node_tree_first_with(*slot(x, mode, m),
+                                        &(struct plan_like){x, need, &ranks, &key}, IMAGE_LOOKS);
+    return rank < 0 ? -1 : (int64_t)x->node_at[rank];
+}
+
+static int64_t pick_by_tree(struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
+                            const struct plan_need *need, const struct plan_but *but)
+{
+    struct node_tree *t = *slot(x, mode, m);
+    struct plan_but ranks = but_ranks(x, but);
+    int64_t rank;
+    while ((rank = node_tree_next_dirty(t)) >= 0) {
+        uint32_t node = x->node_at[rank];
+        node_tree_set(t, (uint32_t)rank, place_key(x, mode, m, node), x->views[node]);
+    }
+    rank = node_tree_first(t, need, x->node_at, &ranks);
+    if (rank < 0)
+        return -1;
+    size_t at = x->node_at[rank];
+    int64_t other = need->image && !plan_has_image(x, at, need)
+                        ? one_with_image(x, mode, m, need, but, at)
+                        : -1;
+    return other < 0 ? (int64_t)at : other;
 }
 
 static int64_t pick_by_look(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
@@ -221,7 +272,7 @@ static int64_t pick_by_look(const struct plan_index *x, enum alloc_mode mode, en
             plan_but_has(but, (int64_t)i))
             continue;
         struct plan_key key = place_key(x, mode, m, i);
-        if (best < 0 || plan_prefers(x, &key, i, &best_key, (size_t)best)) {
+        if (best < 0 || plan_prefers(x, need, &key, i, &best_key, (size_t)best)) {
             best = (int64_t)i;
             best_key = key;
         }

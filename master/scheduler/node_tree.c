@@ -68,16 +68,9 @@ void node_tree_free(struct node_tree *t)
 
 // --- the order ---
 
-static int compare_keys(const struct plan_key *a, const struct plan_key *b)
-{
-    if (a->hi != b->hi)
-        return a->hi < b->hi ? -1 : 1;
-    return a->lo < b->lo ? -1 : a->lo > b->lo;
-}
-
 static bool before(const struct node_tree *t, int32_t a, int32_t b)
 {
-    int c = compare_keys(&t->leaves[a].key, &t->leaves[b].key);
+    int c = plan_key_compare(&t->leaves[a].key, &t->leaves[b].key);
     return c < 0 || (c == 0 && a < b);
 }
 
@@ -274,6 +267,36 @@ static int32_t first(const struct node_tree *t, int32_t top, const struct plan_n
         top = x->right;
     }
     return NONE;
+}
+
+// Of those with this key the first that has the need's image. *left: nodes that may still be looked
+// at.
+static int32_t first_with(const struct node_tree *t, int32_t top, const struct plan_like *like,
+                          int *left)
+{
+    while (top != NONE && *left > 0 && plan_fits(&t->leaves[top].best, like->need)) {
+        const struct leaf *x = &t->leaves[top];
+        int c = plan_key_compare(&x->key, like->key);
+        if (c != 0) {
+            top = c > 0 ? x->left : x->right;
+            continue;
+        }
+        int32_t found = first_with(t, x->left, like, left);
+        if (found != NONE || (*left)-- <= 0)
+            return found;
+        if (!plan_but_has(like->but, top) && plan_suits(&x->own, like->need) &&
+            plan_has_image(like->x, like->x->node_at[top], like->need) &&
+            (!like->need->where ||
+             where_fits_now(like->need->where, like->x->node_at[top], like->need)))
+            return top;
+        top = x->right;
+    }
+    return NONE;
+}
+
+int64_t node_tree_first_with(const struct node_tree *t, const struct plan_like *like, int most)
+{
+    return first_with(t, t->root, like, &most);
 }
 
 int64_t node_tree_first(const struct node_tree *t, const struct plan_need *need,

@@ -23,3 +23,13 @@ void node_tree_set(struct node_tree *t, uint32_t node, struct plan_key key, stru
 // NULL when the need has none.
 int64_t node_tree_first(const struct node_tree *t, const struct plan_need *need,
                         const uint32_t *node_at, const struct plan_but *but);
+
+struct plan_like {
+    const struct plan_index *x;
+    const struct plan_need *need;
+    const struct plan_but *but; // by number
+    const struct plan_key *key;
+};
+// As node_tree_first, of those with this key alone: the first that has the need's image. Looks at
+// `most` of them; -1 = it found none.
+int64_t node_tree_first_with(const struct node_tree *t, const struct plan_like *like, int most);

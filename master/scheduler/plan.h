@@ -33,6 +33,9 @@ struct plan_card {
     int64_t memory; // bytes; 0 = unknown
 };
 
+struct plan_image;  // images.h
+struct plan_holder; // images.h
+
 struct plan_node {
     const char *name;       // borrowed; ties go to the lowest name, byte by byte (n10 before n2)
     const char *ineligible; // NULL = may get work; else why not ("draining", "not ready: ...")
@@ -45,9 +48,10 @@ struct plan_node {
     size_t n_labels;
     const struct plan_card *cards; // borrowed, by index; as labels
     size_t n_cards;
-    int tasks;     // tasks it holds now; updated
-    int max_tasks; // it gets no more than these; 0 = any number
-    int exclusive; // of them, those that want it for their job alone; updated
+    int tasks;                        // tasks it holds now; updated
+    int max_tasks;                    // it gets no more than these; 0 = any number
+    int exclusive;                    // of them, those that want it for their job alone; updated
+    const struct plan_holder *holder; // what images it has; borrowed; NULL = not known
 };
 
 struct plan_demand {
@@ -60,6 +64,9 @@ struct plan_demand {
     // Nodes to keep off while another one fits (the job just failed there), newest first: names,
     // with newlines between them. NULL = none. Those after the first PLAN_AVOID_MAX do not count.
     const char *avoid;
+    // Between nodes that are otherwise equal, one that has this image comes first. Borrowed, for
+    // the run; NULL = none, or no node has it.
+    const struct plan_image *image;
     bool ruled;     // its job has rules; the rest is of these
     bool exclusive; // no other job on its node
     uint16_t group;

@@ -34,6 +34,7 @@ struct plan_need {
     struct resources most;          // that a resource wanted as "all" may be
     bool spares;                    // only where plan_spares holds
     const struct plan_where *where; // NULL = any node; set by plan_need_on
+    const struct plan_image *image; // preferred between equal nodes; as `where`
 };
 
 // What a node has free, or (in a tree) the most that any of several nodes has.
@@ -108,12 +109,19 @@ int plan_ports_free(const struct plan_ports *p, int limit);
 void plan_ports_take(struct plan_ports *p, int n, uint16_t *ret_ports);
 void plan_ports_give(struct plan_ports *p, int n, const uint16_t *ports);
 
-// --- preference: lowest key first, then lowest name (plain strcmp order) ---
+// --- preference: lowest key first, then who has the image, then lowest name (plain strcmp order)
+// ---
 
 struct plan_key {
     uint64_t hi;
     int64_t lo;
 };
+static inline int plan_key_compare(const struct plan_key *a, const struct plan_key *b)
+{
+    if (a->hi != b->hi)
+        return a->hi < b->hi ? -1 : 1;
+    return a->lo < b->lo ? -1 : a->lo > b->lo;
+}
 
 // Nodes that a search passes over.
 struct plan_but {
@@ -174,9 +182,11 @@ struct plan_key place_spread_key(const struct plan_index *x, size_t node, enum a
 struct plan_key place_key(const struct plan_index *x, enum alloc_mode mode, enum alloc_metric m,
                           size_t node);
 
-// Whether a node of key a comes before one of key b.
-bool plan_prefers(const struct plan_index *x, const struct plan_key *a, size_t node,
-                  const struct plan_key *b, size_t than);
+// Whether, for this need, a node of key a comes before one of key b.
+bool plan_prefers(const struct plan_index *x, const struct plan_need *need,
+                  const struct plan_key *a, size_t node, const struct plan_key *b, size_t than);
+// Whether the node has the image that the need prefers.
+bool plan_has_image(const struct plan_index *x, size_t node, const struct plan_need *need);
 
 // How the job's task looks for a node: as the job says, but for a task under best-fit that needs
 // none of cpu, memory and cards. It fills nothing up, and the tightest node would get all of its

@@ -217,6 +217,9 @@ struct plan_queue_run {
     // list stays the caller's, until this is asked again. -ENOMEM. NULL = nowhere.
     int (*peers)(const struct plan_entry *e, const struct plan_peer **ret, size_t *ret_n,
                  void *userdata);
+    // Fills in which image each of the entry's waiting tasks prefers on its node
+    // (plan_demand.image); tasks in the shape's order. NULL = none do.
+    void (*images)(const struct plan_entry *e, struct plan_task *tasks, size_t n, void *userdata);
     // Jobs below this priority that may be stopped, and those that are being stopped; the list
     // stays the caller's, its order may change. -ENOMEM. NULL = there are never any.
     int (*victims)(int priority, struct plan_victim **ret, size_t *ret_n, void *userdata);

@@ -109,6 +109,7 @@ static int copy_demands(struct plan_lane *lane, const struct plan_shape *s)
         struct demand_group *g = &lane->groups[lane->n_groups];
         end = group_end(s, i);
         *g = (struct demand_group){.demand = s->demands[i], .count = end - i};
+        g->demand.image = NULL; // asked for at each try
         g->demand.avoid = g->demand.avoid ? strdup(g->demand.avoid) : NULL;
         g->demand.where = g->demand.where ? strdup(g->demand.where) : NULL;
         lane->n_groups++; // what it has is freed from here on

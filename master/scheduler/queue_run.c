@@ -55,6 +55,8 @@ int entry_job(struct plan_queue *q, const struct plan_entry *e, const struct pla
                              .most = lane->all ? &lane->most : NULL};
     int r = lane_tasks(q, lane);
     ret->tasks = q->tasks;
+    if (r == 0 && run->images)
+        run->images(e, q->tasks, lane->n_tasks, run->userdata);
     if (r == 0 && e->rules && run->peers)
         r = run->peers(e, &ret->peers, &ret->n_peers, run->userdata);
     return r;

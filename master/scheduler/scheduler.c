@@ -11,6 +11,7 @@
 #include "master/scheduler/scheduler_internal.h"
 #include "master/scheduler/scheduler_keepers.h"
 #include "master/scheduler/scheduler_rules.h"
+#include "proto/image_name.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +241,33 @@ static void next_element(struct cluster *c, const struct job *placed_one)
         scheduler_job_stale(c, next);
 }
 
+void scheduler_images(const struct cluster *c, const struct job *j, struct plan_task *tasks,
+                      size_t n)
+{
+    char name[IMAGE_NAME_BYTES];
+    const struct plan_image *image = NULL;
+    size_t at = 0;
+    int component = -1;
+    for (int i = 0; c->images.by_name && i < j->n_tasks && at < n; i++) {
+        const struct task *t = &j->tasks[i];
+        if (!scheduler_task_waits(t))
+            continue;
+        if (t->component != component) {
+            const char *wanted = task_component(t)->image;
+            component = t->component;
+            image_name(wanted ? wanted : "", name, sizeof(name));
+            image = wanted ? plan_images_find(&c->images, name) : NULL;
+        }
+        tasks[at++].demand.image = image;
+    }
+}
+
+static void images(const struct plan_entry *e, struct plan_task *tasks, size_t n, void *userdata)
+{
+    const struct turn *t = userdata;
+    scheduler_images(t->c, container_of(e, struct job, entry), tasks, n);
+}
+
 static int peers(const struct plan_entry *e, const struct plan_peer **ret, size_t *ret_n,
                  void *userdata)
 {
@@ -282,6 +310,7 @@ bool scheduler_run(struct cluster *c)
                            &(struct plan_queue_run){.more = more,
                                                     .running = scheduler_running,
                                                     .peers = peers,
+                                                    .images = images,
                                                     .victims = scheduler_victims,
                                                     .preempt = scheduler_preempt,
                                                     .placed = placed,

@@ -36,6 +36,7 @@ static int ask(struct cluster *c, const struct job *j, struct asked *a)
         return -ENOMEM;
     for (size_t i = 0; i < a->shape.n_demands; i++)
         a->tasks[i].demand = a->demands[i];
+    scheduler_images(c, j, a->tasks, a->shape.n_demands);
     a->job = (struct plan_job){.id = j->id,
                                .priority = j->spec->priority,
                                .order = j->order,

@@ -37,6 +37,9 @@ int scheduler_shape(const struct cluster *c, const struct job *j, struct plan_sh
 // Which part of the user's or the team's quota keeps a job of this shape back.
 void scheduler_quota_text(struct cluster *c, const struct plan_shape *shape, bool of_team,
                           char *out, size_t size);
+// Fills in which image each of the job's waiting tasks prefers on its node; in their order.
+void scheduler_images(const struct cluster *c, const struct job *j, struct plan_task *tasks,
+                      size_t n);
 // The longest that a task of the component runs, with its grace; 0 = not known.
 int64_t scheduler_bound(const struct cluster *c, const struct job_component *k);
 // It was told to stop and nobody knows when it will have: its node is silent, or it is long

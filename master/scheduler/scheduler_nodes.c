@@ -140,6 +140,8 @@ static int max_tasks(const struct kept *k, size_t i)
 static void fill(struct kept *k, size_t i)
 {
     const struct node *x = k->node_of[i];
+    if (x->holder)
+        x->holder->slot = (uint32_t)i;
     k->nodes[i] = (struct plan_node){
         .name = x->name,
         .ineligible = ineligible(x, k->why[i]),
@@ -156,6 +158,7 @@ static void fill(struct kept *k, size_t i)
         .tasks = x->tasks,
         .max_tasks = max_tasks(k, i),
         .exclusive = x->exclusive,
+        .holder = x->holder,
     };
 }
 

@@ -147,8 +147,9 @@ void best_offer(struct best *b, const struct scope *s, size_t node, const struct
 {
     struct plan_key key = place_key(s->x, plan_mode_of(s->job, need), s->job->metric, node);
     bool off = plan_but_has(avoided, (int64_t)node);
-    bool wins = b->node < 0 || b->avoided > off ||
-                (b->avoided == off && plan_prefers(s->x, &key, node, &b->key, (size_t)b->node));
+    bool wins =
+        b->node < 0 || b->avoided > off ||
+        (b->avoided == off && plan_prefers(s->x, need, &key, node, &b->key, (size_t)b->node));
     if (wins)
         *b = (struct best){(int64_t)node, key, off};
 }

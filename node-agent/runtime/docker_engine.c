@@ -38,9 +38,11 @@ void docker_engine_lost(struct docker *d, const char *reason)
     (void)uv_timer_start(&d->retry, on_retry, backoff_fail(&d->backoff), 0);
     if (d->events)
         http_call_cancel(d->events);
+    if (d->image_events)
+        http_call_cancel(d->image_events);
 }
 
-static int get(struct docker *d, const char *path, unsigned timeout_ms,
+int docker_get(struct docker *d, const char *path, unsigned timeout_ms,
                int (*chunk)(const char *, size_t, void *),
                void (*done)(const struct http_result *, void *), struct http_call **ret)
 {
@@ -262,7 +264,7 @@ static bool settle(struct docker *d, const json_t *list)
             continue;
         cleanup_free char *path =
             docker_path("%s/containers/%s/json", d->prefix, json_opt_str(c, "Id", ""));
-        if (get(d, path, DOCKER_TIMEOUT_MS, NULL, on_settled, NULL) == 0)
+        if (docker_get(d, path, DOCKER_TIMEOUT_MS, NULL, on_settled, NULL) == 0)
             d->settling++;
     }
     d->settled = d->settling > 0;
@@ -292,7 +294,7 @@ static void ask_list(struct docker *d)
     cleanup_free char *filters = docker_filters(&d->o, false, true);
     cleanup_free char *path =
         filters ? docker_path("%s/containers/json?all=1&filters=%s", d->prefix, filters) : NULL;
-    (void)get(d, path, DOCKER_TIMEOUT_MS, NULL, on_list, NULL);
+    (void)docker_get(d, path, DOCKER_TIMEOUT_MS, NULL, on_list, NULL);
 }
 
 // --- events
@@ -352,7 +354,7 @@ static int open_stream(struct docker *d)
                                                 d->prefix, now / 1000, (int)(now % 1000), filters)
                                   : NULL;
     strbuf_reset(&d->line);
-    return get(d, path, 0, on_chunk, on_stream_end, &d->events);
+    return docker_get(d, path, 0, on_chunk, on_stream_end, &d->events);
 }
 
 // --- connection
@@ -386,10 +388,11 @@ static void on_version(const struct http_result *r, void *userdata)
                   json_pack("{s:s, s:s, s:o}", "name", d->podman ? "podman" : "docker", "version",
                             json_opt_str(v, "Version", ""), "api", json_sprintf("1.%d", minor)));
     ask_list(d);
+    docker_images_watch(d);
 }
 
 void docker_engine_connect(struct docker *d)
 {
     if (!d->closing)
-        (void)get(d, "/version", QUICK_TIMEOUT_MS, NULL, on_version, NULL);
+        (void)docker_get(d, "/version", QUICK_TIMEOUT_MS, NULL, on_version, NULL);
 }

@@ -63,8 +63,10 @@ struct docker {
     struct out_watch *out;
     struct http_client *http;
     struct docker_task *tasks;
-    struct http_call *events; // the stream; weak, NULL = not open
-    struct strbuf line;       // of the stream, unfinished
+    struct http_call *events;        // the stream; weak, NULL = not open
+    struct strbuf line;              // of the stream, unfinished
+    struct http_call *image_events;  // likewise
+    bool images_asked, images_again; // a listing of them is under way; and another is due
     uv_timer_t retry;
     uv_timer_t doubt; // the earliest of the tasks'
     struct backoff backoff;
@@ -91,6 +93,16 @@ PRINTF_LIKE(1, 2) char *docker_path(const char *fmt, ...);
 void docker_engine_connect(struct docker *d);
 // The engine does not answer any more.
 void docker_engine_lost(struct docker *d, const char *reason);
+
+// A GET on the engine as a whole; `path` NULL = out of memory. A call that can't be made is the
+// engine's loss.
+int docker_get(struct docker *d, const char *path, unsigned timeout_ms,
+               int (*chunk)(const char *, size_t, void *),
+               void (*done)(const struct http_result *, void *), struct http_call **ret);
+
+// docker_images.c: what images it has, told from now on until the engine is lost.
+void docker_images_watch(struct docker *d);
+void docker_images_ask(struct docker *d); // they changed
 
 // docker_doubt.c. Whether this end must wait for a while to be told.
 bool docker_doubt(struct docker_task *t, const struct attempt_status *status);

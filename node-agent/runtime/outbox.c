@@ -15,6 +15,7 @@ enum item_kind {
     ITEM_STARTED,
     ITEM_ENDED,
     ITEM_REMOVED,
+    ITEM_IMAGES,
     ITEM_CALL
 };
 
@@ -66,6 +67,9 @@ static void tell(const struct runtime_options *o, const struct item *i)
         break;
     case ITEM_REMOVED:
         ev->removed(i->status.id, o->userdata);
+        break;
+    case ITEM_IMAGES:
+        ev->images(i->info, o->userdata);
         break;
     case ITEM_CALL:
         i->fn(i->userdata);
@@ -197,6 +201,15 @@ void outbox_ended(struct outbox *b, const struct attempt_status *status)
 void outbox_removed(struct outbox *b, const char *id)
 {
     push_text(b, ITEM_REMOVED, id, "");
+}
+
+void outbox_images(struct outbox *b, json_t *names_stolen)
+{
+    struct item *i = push(b, ITEM_IMAGES);
+    if (i)
+        i->info = names_stolen;
+    else
+        json_decref(names_stolen);
 }
 
 void outbox_call(struct outbox *b, void (*fn)(void *userdata), void *userdata)

@@ -19,5 +19,6 @@ void outbox_phase(struct outbox *b, const char *id, const char *text);
 void outbox_started(struct outbox *b, const struct attempt_status *status);
 void outbox_ended(struct outbox *b, const struct attempt_status *status);
 void outbox_removed(struct outbox *b, const char *id);
+void outbox_images(struct outbox *b, json_t *names_stolen);
 // Calls fn(userdata) in its turn.
 void outbox_call(struct outbox *b, void (*fn)(void *userdata), void *userdata);

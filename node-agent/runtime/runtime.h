@@ -31,6 +31,10 @@ struct runtime_events {
     void (*ended)(const struct attempt_status *status, void *userdata);
     // After remove: container and whatever the driver kept are gone (or there were none).
     void (*removed)(const char *attempt_id, void *userdata);
+    // The images that can be run without a pull: short names (proto/image_name.h), the most
+    // recently used first, at most IMAGES_TOLD_MAX; borrowed. Once the engine answers, and when
+    // they change.
+    void (*images)(const json_t *names, void *userdata);
 };
 
 struct runtime_options { // texts are borrowed until the driver has closed

@@ -10,7 +10,15 @@
 
 #define BENCH_EVENTS_MAX 4096
 
-enum seen_kind { SEEN_ENGINE, SEEN_LISTED, SEEN_PHASE, SEEN_STARTED, SEEN_ENDED, SEEN_REMOVED };
+enum seen_kind {
+    SEEN_ENGINE,
+    SEEN_LISTED,
+    SEEN_PHASE,
+    SEEN_STARTED,
+    SEEN_ENDED,
+    SEEN_REMOVED,
+    SEEN_IMAGES
+};
 
 struct seen {
     enum seen_kind kind;
@@ -31,6 +39,7 @@ struct bench {
     size_t n;
     struct runtime_attempt *listed; // of the newest listing
     size_t n_listed;
+    json_t *images; // as told last
 };
 
 static struct bench bench;
@@ -94,8 +103,16 @@ static void on_removed(const char *id, void *userdata)
     (void)note(SEEN_REMOVED, id, "");
 }
 
-static const struct runtime_events bench_events = {on_engine,  on_listed, on_phase,
-                                                   on_started, on_ended,  on_removed};
+static void on_images(const json_t *names, void *userdata)
+{
+    (void)userdata;
+    json_decref(bench.images);
+    bench.images = json_deep_copy(names);
+    (void)note(SEEN_IMAGES, "", "");
+}
+
+static const struct runtime_events bench_events = {on_engine, on_listed,  on_phase, on_started,
+                                                   on_ended,  on_removed, on_images};
 
 // The newest event of a kind for an attempt ("" = any), or NULL.
 UNUSED static struct seen *last(enum seen_kind kind, const char *id)
@@ -201,6 +218,7 @@ UNUSED static void bench_end(void)
     uv_close((uv_handle_t *)&bench.bound, NULL);
     (void)uv_run(&bench.loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&bench.loop), 0);
+    json_decref(bench.images);
     free(bench.listed);
     remove_folder(bench.top);
 }

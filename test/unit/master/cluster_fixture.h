@@ -220,6 +220,7 @@ struct agent {
 };
 
 static json_t *said_usage;     // goes with the next message
+static json_t *said_images;    // likewise
 static int64_t clock_ahead_ms; // of the agents' clocks
 
 static inline json_t *node_info(int cpu)
@@ -240,7 +241,8 @@ static inline int say(struct agent *a, bool inventory, json_t *info, bool all)
     m.inventory_complete = inventory;
     m.node = info;
     m.usage = said_usage;
-    said_usage = NULL;
+    m.images = said_images;
+    said_usage = said_images = NULL;
     memcpy(m.instance, a->instance, sizeof(m.instance));
     uint64_t sum = 0;
     for (size_t i = 0; i < a->n_held; i++)

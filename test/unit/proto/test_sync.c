@@ -23,7 +23,7 @@ static const char *const request_text =
     "\"digest\":\"0123456789abcdef\",\"has_inventory\":true,\"inventory_complete\":true,"
     "\"clock_ms\":1700000000000,"
     "\"statuses\":[{\"id\":\"a1\",\"change\":3,\"state\":\"running\",\"logs\":\"open\"}],"
-    "\"node\":{\"hostname\":\"h\"},\"usage\":{\"load1\":0.5}}";
+    "\"node\":{\"hostname\":\"h\"},\"usage\":{\"load1\":0.5},\"images\":[\"a:1\"]}";
 
 static const char *const answer_text =
     "{\"protocol\":1,\"epoch\":1,\"commit\":80,\"acked\":3,\"sync_interval_ms\":2000,"

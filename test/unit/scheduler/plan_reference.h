@@ -3,6 +3,7 @@
 // not fit is undone by going back to a copy of everything. What the real one must agree with.
 #pragma once
 
+#include "master/scheduler/images.h"
 #include "master/scheduler/plan.h"
 
 #include <stdlib.h>
@@ -120,6 +121,7 @@ static bool ref_prefers(const struct ref *r, const struct plan_job *j, const str
         REF_PREFER(ref_share(x->free.cpu_milli, cpu) + ref_share(x->free.memory, memory),
                    ref_share(y->free.cpu_milli, cpu) + ref_share(y->free.memory, memory));
     }
+    REF_PREFER(!plan_image_on(d->image, x->holder), !plan_image_on(d->image, y->holder));
     return strcmp(x->name, y->name) < 0;
 }
 

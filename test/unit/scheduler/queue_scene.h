@@ -2,6 +2,7 @@
 // A queue with the nodes and jobs of one table row, and what a run of it tells (queue_world.h).
 #pragma once
 
+#include "master/scheduler/images.h"
 #include "master/scheduler/queue.h"
 #include "test/unit/scheduler/plan_world.h"
 
@@ -16,6 +17,7 @@ struct scene_job {
     struct plan_tie ties[8];
     const char *names[SCENE_TASKS]; // of the groups
     char rules_key[128];
+    char image[8];
     struct plan_rules rules;
     bool alone;
     struct plan_entry entry;
@@ -30,6 +32,8 @@ struct scene {
     struct plan_queue *queue;
     struct scene_job jobs[SCENE_JOBS];
     size_t n_jobs;
+    struct plan_images images;
+    struct plan_holder *holders[WORLD_MAX];
     struct plan_label labels[WORLD_MAX][4];
     struct plan_card cards[WORLD_MAX][8];
     char label_texts[32][32];
@@ -69,6 +73,16 @@ static bool scene_more(void *userdata)
 {
     (void)userdata;
     return true;
+}
+
+static void scene_images(const struct plan_entry *e, struct plan_task *tasks, size_t n,
+                         void *userdata)
+{
+    const struct scene *s = userdata;
+    const struct scene_job *j =
+        (const struct scene_job *)((const char *)e - offsetof(struct scene_job, entry));
+    for (size_t i = 0; i < n; i++)
+        tasks[i].demand.image = plan_images_find(&s->images, j->image);
 }
 
 static void scene_placed(struct plan_entry *e, const struct plan_task *tasks, size_t n,
@@ -178,6 +192,7 @@ static void scene_run(struct scene *s)
                                     &(struct plan_queue_run){.more = scene_more,
                                                              .running = scene_running,
                                                              .peers = scene_peers,
+                                                             .images = scene_images,
                                                              .victims = scene_victims,
                                                              .preempt = scene_preempt,
                                                              .placed = scene_placed,

@@ -9,8 +9,10 @@
 //                               ^same, ^few = on one node, on few; ^alone = no other job there;
 //                               ^0+1 = its first tasks (word) need one of the second beside them,
 //                               ^0-1 = none; ^0+b, ^0-b = of job b
+//                               =A the image of its tasks
 //                               p = may be stopped for others: then "j1^j2" is told, and "-j1"
 //                               ends it and queues it again
+//   images n1 A B  what the node has from now on
 //   label n1 zone a;  cards n1 A100 40 T4 16   before anything runs
 //   ~j1 40  it is queued anew, with that priority
 //   -j1  it ends;  !j1  it is withdrawn;  +60  time passes (s)
@@ -134,6 +136,19 @@ static void scene_label(struct scene *s, char **words)
     }
 }
 
+static void scene_set_images(struct scene *s, char **words, int n)
+{
+    for (size_t i = 0; i < s->world.n_nodes; i++) {
+        if (strcmp(s->world.nodes[i].name, words[1]) != 0)
+            continue;
+        ck_assert_int_eq(plan_images_set(&s->images, &s->holders[i], (const char *const *)&words[2],
+                                         (size_t)(n - 2)),
+                         0);
+        s->holders[i]->slot = (uint32_t)i;
+        s->world.nodes[i].holder = s->holders[i];
+    }
+}
+
 static void scene_submit(struct scene *s, char *id, char **words, int n)
 {
     struct scene_job *j = &s->jobs[s->n_jobs];
@@ -149,6 +164,8 @@ static void scene_submit(struct scene *s, char *id, char **words, int n)
             scene_where(j, words[i] + 1);
         else if (words[i][0] == '%')
             scene_card(j, words[i] + 1);
+        else if (words[i][0] == '=')
+            (void)snprintf(j->image, sizeof(j->image), "%s", words[i] + 1);
         else if (words[i][0] == 't')
             j->shape.bound_ms = INT64_C(1000) * atoi(words[i] + 1);
         else if (words[i][0] == 'p')
@@ -214,6 +231,13 @@ static void scene_end_all(struct scene *s)
 {
     plan_queue_free(s->queue);
     plan_index_free(s->index);
+}
+
+static void scene_free(struct scene *s)
+{
+    scene_end_all(s);
+    for (size_t i = 0; i < s->world.n_nodes; i++)
+        plan_images_drop(&s->holders[i]);
 }
 
 // A new queue and index that know what the old ones would have stored, but for usage.
@@ -291,6 +315,8 @@ static void scene_command(struct scene *s, char *text)
         scene_eligible(s, words[1], *what == 'o');
     else if (strcmp(what, "label") == 0)
         scene_label(s, words);
+    else if (strcmp(what, "images") == 0)
+        scene_set_images(s, words, n);
     else if (strcmp(what, "cards") == 0)
         scene_cards(s, words, n);
     else if (strcmp(what, "level") == 0) {

@@ -338,6 +338,34 @@ static const struct row {
     {"drained nodes get nothing", "n1=4 n2=4", "x n1; a ann 50 1 | o n1; b ann 50 4",
      "a>n2 | b>n1"},
     {"a resumed node is used", "n1=4", "x n1; a ann 50 1 | o n1", "- | a>n1"},
+    // --- images ---
+    {"of equal nodes the one with the image", "n1=4 n2=4", "images n2 A; a ann 50 1 =A", "a>n2"},
+    {"of those with it the lowest name", "n1=4 n3=4 n2=4",
+     "images n2 A; images n3 A B; a ann 50 1 =A", "a>n2"},
+    {"another image is none", "n1=4 n2=4", "images n2 A; a ann 50 1 =B; b ann 50 1", "a>n1 b>n1"},
+    {"the tighter node first, whatever the image", "n1=4 n2=4",
+     "images n2 A; a ann 50 1 | b ann 50 1 =A", "a>n1 | b>n1"},
+    {"nor does it break up a node that is empty", "n1=4:uc1 n2=4 n3=4",
+     "images n3 A; a ann 50 3 =A; b ann 50 4 =A", "a>n1 b>n3"},
+    {"cards stay packed", "g1=8,16,4:ug1 g2=8,16,4", "images g2 A; a ann 50 1,0,1 =A", "a>g1"},
+    {"work without cards keeps off them, with the image there", "g1=8,16,4 n1=8",
+     "images g1 A; a ann 50 1 =A", "a>n1"},
+    {"spread: each on its own, first those with it", "n1=4 n2=4 n3=4",
+     "images n3 A; a ann 50 1*3 s =A", "a>n3,n1,n2"},
+    {"balanced: the most free comes first", "n1=4 n2=8", "images n1 A; a ann 50 1 b =A", "a>n2"},
+    {"compacted: among the least free", "n1=8 n2=4 n3=4", "images n3 A; a ann 50 1 c =A", "a>n3"},
+    {"it needs room there", "n1=4 n2=4 n3=2:uc1", "images n3 A; images n2 A; a ann 50 2 =A",
+     "a>n2"},
+    {"a node that gets no work is none", "n1=4 n2=4", "images n2 A; x n2; a ann 50 1 =A", "a>n1"},
+    {"labels before images", "n1=4 n2=4", "images n2 A; label n1 zone a; a ann 50 1 =A @zone:a",
+     "a>n1"},
+    {"an image that is pulled meanwhile", "n1=2 n2=2 n3=2",
+     "a ann 50 2 =A | images n3 A; b ann 50 2 =A", "a>n1 | b>n3"},
+    {"and one that was removed", "n1=2 n2=2", "images n2 A; images n2 B; a ann 50 1 =A", "a>n1"},
+    {"a gang on one node", "n1=4 n2=4", "images n2 A; a ann 50 1*2 =A ^same", "a>n2,n2"},
+    {"a task with a companion", "n1=4 n2=4", "images n2 A; a ann 50 1 1 =A ^0+1", "a>n2,n2"},
+    {"jobs of one lane with different images", "n1=2 n2=2 n3=2",
+     "images n3 A; images n2 B; a ann 50 2 =A; b ann 50 2 =B; c ann 50 2 =C", "a>n3 b>n2 c>n1"},
 };
 
 START_TEST(hand_worked)
@@ -349,7 +377,7 @@ START_TEST(hand_worked)
         scene_play(&s, row->play);
         ck_assert_msg(strcmp(s.log, row->expected) == 0, "%s\n    got:      %s\n    expected: %s",
                       row->what, s.log, row->expected);
-        scene_end_all(&s);
+        scene_free(&s);
     }
 END_TEST
 

@@ -32,7 +32,7 @@ static int rounds(const char *before, int n)
     scene_play(&s, before);
     for (int i = 0; i < n; i++)
         won += round_won(&s, i);
-    scene_end_all(&s);
+    scene_free(&s);
     return won;
 }
 
@@ -60,7 +60,7 @@ START_TEST(the_other_is_told_why)
         ck_assert_str_eq(s.log, "a>g1");
         ck_assert_int_eq(plan_queue_wait(&scene_job(&s, "b")->entry), PLAN_WAIT_CAPACITY);
         ck_assert_str_eq(plan_queue_head(s.queue).id, "b");
-        scene_end_all(&s);
+        scene_free(&s);
     }
 END_TEST
 
@@ -72,7 +72,7 @@ START_TEST(a_gang_never_holds_a_part)
         ck_assert_str_eq(s.log, "a>n1,n1,n1");
         ck_assert_int_eq(s.world.nodes[0].free.cpu_milli, 2000);
         ck_assert(!scene_job(&s, "b")->runs);
-        scene_end_all(&s);
+        scene_free(&s);
     }
 END_TEST
 
@@ -101,7 +101,7 @@ START_TEST(a_large_job_is_not_starved)
         }
         ck_assert_msg(scene_job(&s, "big")->runs, "still waits after %d others", passed);
         ck_assert_int_le(passed, 20);
-        scene_end_all(&s);
+        scene_free(&s);
     }
 END_TEST
 
@@ -133,7 +133,7 @@ START_TEST(what_grew_large_enough_is_seen)
         pass(&s, 8, 13);
         ck_assert_str_eq(plan_queue_head(s.queue).id, "big");
         ck_assert(plan_queue_head(s.queue).strict);
-        scene_end_all(&s);
+        scene_free(&s);
     }
 END_TEST
 
@@ -150,7 +150,7 @@ START_TEST(what_passed_it_counts_on_when_it_is_queued_anew)
         }
         ck_assert_str_eq(plan_queue_head(s.queue).id, "big");
         ck_assert(plan_queue_head(s.queue).strict);
-        scene_end_all(&s);
+        scene_free(&s);
     }
 END_TEST
 

@@ -25,6 +25,9 @@ static bool chance(unsigned percent)
 }
 
 static char names[REF_NODES][16];
+static struct plan_images images;
+static struct plan_holder *holders[REF_NODES];
+static const char *const image_names[] = {"A", "B", "C"};
 static char ids[JOBS][16];
 
 struct queue {
@@ -62,6 +65,18 @@ static void random_node(struct ref *r, size_t i, bool cards)
                                       : 0;
 }
 
+static void random_images(struct plan_node *n, size_t i)
+{
+    const char *some[3];
+    size_t k = 0;
+    for (size_t a = 0; a < 3; a++)
+        if (chance(30))
+            some[k++] = image_names[a];
+    ck_assert_int_eq(plan_images_set(&images, &holders[i], some, k), 0);
+    holders[i]->slot = (uint32_t)i;
+    n->holder = chance(90) ? holders[i] : NULL;
+}
+
 static void random_demand(struct plan_demand *d, const struct ref *r, bool cards)
 {
     *d = (struct plan_demand){
@@ -71,7 +86,8 @@ static void random_demand(struct plan_demand *d, const struct ref *r, bool cards
         .gpu_all = cards && chance(3),
         .runtimes = chance(80) ? PLAN_RUNTIME_ANY : 1 + (int)pick(2),
         .ports = chance(70) ? (int)pick(3) : (int)pick(18),
-        .avoid = chance(10) ? r->nodes[pick((unsigned)r->n)].name : NULL};
+        .avoid = chance(10) ? r->nodes[pick((unsigned)r->n)].name : NULL,
+        .image = chance(40) ? plan_images_find(&images, image_names[pick(3)]) : NULL};
 }
 
 static void random_queue(struct queue *q, const struct ref *r, bool cards)
@@ -190,8 +206,10 @@ static void random_world(bool cards)
 {
     memset(&world, 0, sizeof(world));
     world.n = 1 + pick(chance(50) ? 5 : REF_NODES);
-    for (size_t i = 0; i < world.n; i++)
+    for (size_t i = 0; i < world.n; i++) {
         random_node(&world, i, cards);
+        random_images(&world.nodes[i], i);
+    }
 }
 
 static void one_case(void)
@@ -268,6 +286,8 @@ static void shuffled(void)
         got.nodes[i].ports.taken = got.ports[world.n - 1 - i];
     }
     ck_assert_int_eq(plan_run(expected.nodes, world.n, queue_expected.list, queue.n), 0);
+    for (size_t i = 0; i < world.n; i++)
+        holders[i]->slot = (uint32_t)(world.n - 1 - i);
     ck_assert_int_eq(plan_run(got.nodes, world.n, queue_got.list, queue.n), 0);
     for (size_t i = 0; i < queue.n; i++)
         for (size_t k = 0; queue_got.jobs[i].placed && k < queue.jobs[i].n_tasks; k++)
@@ -321,5 +341,8 @@ int main(void)
     tcase_add_test(t, test_as_the_reference);
     tcase_add_test(t, test_kept_index);
     tcase_add_test(t, test_order_of_nodes);
-    return run_case("index", t);
+    int r = run_case("index", t);
+    for (int i = 0; i < REF_NODES; i++)
+        plan_images_drop(&holders[i]);
+    return r;
 }
