@@ -59,6 +59,8 @@ int cli_request(struct cli *cli, const char *what, const struct api_request *req
 // begins with '?' or is "".
 int cli_get_list(struct cli *cli, const char *what, const char *path, const char *query, long limit,
                  json_t **ret);
+// "PATH?QUERY&limit=N&after=A"; `after` NULL = the first page. Caller frees.
+char *cli_page_path(const char *path, const char *query, long limit, const char *after);
 // Sorts the items of a list by a text member, numbers within it by value (node-2 before node-10).
 void cli_sort(json_t *list, const char *key);
 // The printed text and exit status of a failed call: transport (r < 0) or an answer that is not

@@ -148,7 +148,7 @@ int cli_send(struct cli *cli, const char *what, const char *method, const char *
     return cli_request(cli, what, &req, ret);
 }
 
-static char *page_path(const char *path, const char *query, long limit, const char *after)
+char *cli_page_path(const char *path, const char *query, long limit, const char *after)
 {
     struct strbuf b = {0};
     strbuf_printf(&b, "%s%s%climit=%ld", path, query, query[0] ? '&' : '?', limit);
@@ -169,7 +169,7 @@ int cli_get_list(struct cli *cli, const char *what, const char *path, const char
 
     do {
         long left = limit ? limit - (long)json_array_size(items) : 1000;
-        cleanup_free char *full = page_path(path, query, left < 1000 ? left : 1000, after);
+        cleanup_free char *full = cli_page_path(path, query, left < 1000 ? left : 1000, after);
         json_t *next_page = NULL;
         int code = cli_get(cli, what, full, &next_page);
         if (code != CLI_OK)

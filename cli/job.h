@@ -19,6 +19,10 @@ void job_print_end(const struct cli *cli, const json_t *job);
 // How many tasks it has; of one component when `component` is given.
 long job_tasks(const json_t *job, const char *component);
 
+// Prints the jobs of /v1/jobs that `query` ("?state=...") names, at most `limit` (0 = all), as a
+// table, or with --quiet their ids. Exit status.
+int job_rows(struct cli *cli, const char *query, long limit);
+
 struct job_logs_options { // NULL, -1 = not given
     bool follow, timestamps;
     const char *component, *stream;

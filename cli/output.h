@@ -39,5 +39,7 @@ void output_safe(struct strbuf *out, const char *text);
 
 // Cells: "3m12s" since a time member (or between two), "-" without; "7.5", "16.0 GiB".
 void output_age(const json_t *obj, const char *since, const char *until, char *out, size_t size);
+// Between two moments, ms of real time; to 0 = now, from 0 = "-".
+void output_span(int64_t from, int64_t to, char *out, size_t size);
 void output_cpu(int64_t milli, char *out, size_t size);
 void output_memory(int64_t bytes, char *out, size_t size);

@@ -35,12 +35,18 @@ void output_json(struct strbuf *out, const json_t *value)
 
 void output_safe(struct strbuf *out, const char *text)
 {
+    const char *from = text; // all since then is in order
     for (; *text; text++) {
         unsigned char c = (unsigned char)*text;
         bool control = c < 0x20 || c == 0x7f;
         // C1 controls are C2 80..9F in UTF-8.
         bool c1 = c == 0xc2 && (unsigned char)text[1] >= 0x80 && (unsigned char)text[1] <= 0x9f;
-        strbuf_append(out, control || c1 ? "?" : text, 1);
+        if (!control && !c1)
+            continue;
+        strbuf_append(out, from, (size_t)(text - from));
+        strbuf_append(out, "?", 1);
         text += c1;
+        from = text + 1;
     }
+    strbuf_append(out, from, (size_t)(text - from));
 }

@@ -14,13 +14,14 @@
 #include <unistd.h>
 
 #define GAP 2
+#define ROW_OF_HEADINGS SIZE_MAX
 
 struct table {
     const char *const *headings;
     size_t columns;
-    char **cells;
+    struct strbuf text; // all cells, each with its NUL
+    size_t *cells;      // where they begin
     size_t n, capacity;
-    bool failed;
 };
 
 struct table *table_new(const char *const *headings)
@@ -38,32 +39,26 @@ void table_free(struct table *t)
 {
     if (!t)
         return;
-    for (size_t i = 0; i < t->n; i++)
-        free(t->cells[i]);
+    strbuf_reset(&t->text);
     free(t->cells);
     free(t);
 }
 
 void table_cell(struct table *t, const char *text)
 {
-    struct strbuf b = {0};
-
     if (t->n == t->capacity) {
         size_t capacity = t->capacity ? t->capacity * 2 : 64;
-        char **more = reallocarray(t->cells, capacity, sizeof(*more));
+        size_t *more = reallocarray(t->cells, capacity, sizeof(*more));
         if (!more) {
-            t->failed = true;
+            t->text.failed = true;
             return;
         }
         t->cells = more;
         t->capacity = capacity;
     }
-    output_safe(&b, text && text[0] ? text : "-");
-    t->cells[t->n] = strbuf_take(&b);
-    if (t->cells[t->n])
-        t->n++;
-    else
-        t->failed = true;
+    t->cells[t->n++] = t->text.len;
+    output_safe(&t->text, text && text[0] ? text : "-");
+    strbuf_append(&t->text, "", 1);
 }
 
 void table_cellf(struct table *t, const char *fmt, ...)
@@ -72,7 +67,7 @@ void table_cellf(struct table *t, const char *fmt, ...)
     va_list ap;
     va_start(ap, fmt);
     if (vasprintf(&text, fmt, ap) < 0) {
-        t->failed = true;
+        t->text.failed = true;
         text = NULL;
     }
     va_end(ap);
@@ -93,11 +88,16 @@ static size_t width_of(const char *text)
     return n;
 }
 
+static const char *cell_at(const struct table *t, size_t i)
+{
+    return t->text.data + t->cells[i];
+}
+
 static size_t column_width(const struct table *t, size_t column)
 {
     size_t width = width_of(t->headings[column]);
     for (size_t i = column; i < t->n; i += t->columns) {
-        size_t w = width_of(t->cells[i]);
+        size_t w = width_of(cell_at(t, i));
         width = w > width ? w : width;
     }
     return width;
@@ -115,22 +115,33 @@ static size_t put_cut(struct strbuf *out, const char *text, size_t left)
     return left ? n : width_of(text);
 }
 
-static void put_line(const struct table *t, const char *const *cells, const size_t *widths,
-                     bool color, unsigned width, struct strbuf *out)
+static void put_spaces(struct strbuf *out, size_t n)
+{
+    static const char spaces[] = "                                                                ";
+    for (size_t part; n > 0; n -= part) {
+        part = n < sizeof(spaces) - 1 ? n : sizeof(spaces) - 1;
+        strbuf_append(out, spaces, part);
+    }
+}
+
+// The row whose first cell is `first`; ROW_OF_HEADINGS = the headings.
+static void put_line(const struct table *t, size_t first, const size_t *widths, bool color,
+                     unsigned width, struct strbuf *out)
 {
     size_t used = 0;
 
     for (size_t i = 0; i < t->columns; i++) {
+        const char *cell = first == ROW_OF_HEADINGS ? t->headings[i] : cell_at(t, first + i);
         bool last = i + 1 == t->columns;
         bool state = color && strcmp(t->headings[i], "STATE") == 0;
         if (width && used >= width)
             break;
-        const char *escape = state ? output_state_color(cells[i]) : "";
+        const char *escape = state ? output_state_color(cell) : "";
         strbuf_puts(out, escape);
-        size_t n = put_cut(out, cells[i], width ? width - used : 0);
+        size_t n = put_cut(out, cell, width ? width - used : 0);
         strbuf_puts(out, escape[0] ? OUTPUT_RESET : "");
         if (!last)
-            strbuf_printf(out, "%*s", (int)(widths[i] - n + GAP), "");
+            put_spaces(out, widths[i] - n + GAP);
         used += widths[i] + GAP;
     }
     while (out->len && out->data[out->len - 1] == ' ')
@@ -142,15 +153,15 @@ void table_render(const struct table *t, bool color, unsigned width, struct strb
 {
     cleanup_free size_t *widths = calloc(t->columns + 1, sizeof(*widths));
 
-    if (!widths || t->failed) {
+    if (!widths || t->text.failed) {
         out->failed = true;
         return;
     }
     for (size_t i = 0; i < t->columns; i++)
         widths[i] = column_width(t, i);
-    put_line(t, t->headings, widths, false, width, out);
+    put_line(t, ROW_OF_HEADINGS, widths, false, width, out);
     for (size_t i = 0; i + t->columns <= t->n; i += t->columns)
-        put_line(t, (const char *const *)&t->cells[i], widths, color, width, out);
+        put_line(t, i, widths, color, width, out);
 }
 
 void table_print(const struct table *t, bool color)
@@ -183,9 +194,12 @@ const char *output_state_color(const char *state)
 
 void output_age(const json_t *obj, const char *since, const char *until, char *out, size_t size)
 {
+    output_span(json_opt_time(obj, since), until ? json_opt_time(obj, until) : 0, out, size);
+}
+
+void output_span(int64_t from, int64_t to, char *out, size_t size)
+{
     char text[UNITS_TEXT_BYTES] = "";
-    int64_t from = json_opt_time(obj, since);
-    int64_t to = until ? json_opt_time(obj, until) : 0;
 
     if (from == 0) {
         (void)snprintf(out, size, "-");

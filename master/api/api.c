@@ -137,10 +137,13 @@ void api_reply_error(struct call *call, int code, const struct err *e)
 
 // --- parked answers ---
 
+#define JSON "application/json"
+
 struct answer {
     struct parked parked;
-    int waits;  // for the store, for the audit's file
-    int result; // the first failure
+    const char *type; // its Content-Type
+    int waits;        // for the store, for the audit's file
+    int result;       // the first failure
     bool read;
     int status;
     char *text;
@@ -186,7 +189,7 @@ static void answer_durable(int result, void *userdata)
     if (a->parked.req) {
         http_request_on_gone(a->parked.req, NULL, NULL);
         if (a->result == 0)
-            http_respond(a->parked.req, a->status, "application/json", a->text, strlen(a->text));
+            http_respond(a->parked.req, a->status, a->type, a->text, strlen(a->text));
         else
             answer_unknown(a->parked.req, a->text);
     }
@@ -196,7 +199,7 @@ static void answer_durable(int result, void *userdata)
 
 // Answered when what is pending in the store is durable, if `store`, and the audit's lines, if a
 // change was made.
-static void park(struct call *call, int status, char *text, bool store)
+static void park(struct call *call, int status, const char *type, char *text, bool store)
 {
     struct commit *commit = cluster_commit(call->api->cluster);
     bool audit = call->audited && !audit_synced(call->api->audit);
@@ -208,6 +211,7 @@ static void park(struct call *call, int status, char *text, bool store)
         return;
     }
     a->status = status;
+    a->type = type;
     a->text = text;
     a->read = call->route && !(call->route->flags & (ROUTE_MUTATES | ROUTE_AUDITED));
     parked_init(&a->parked, call->req);
@@ -224,7 +228,7 @@ void api_reply_now(struct call *call, int status, json_t *body)
 {
     if (call->route && call->route->flags & ROUTE_AUDITED) {
         audit_changed(call, status, body);
-        park(call, status, json_text(body), false);
+        park(call, status, JSON, json_text(body), false);
     } else {
         send_json(call->req, status, "application/json", body);
     }
@@ -235,16 +239,21 @@ void api_reply(struct call *call, int status, json_t *body)
 {
     char *text = json_text(body);
     json_decref(body);
+    api_reply_text(call, status, JSON, text);
+}
+
+void api_reply_text(struct call *call, int status, const char *type, char *text)
+{
     struct commit *commit = cluster_commit(call->api->cluster);
     const char *reason;
     // While the store is down nothing new is applied: what is in memory is what was accepted, and
     // reads go on.
     if (text && (!commit_pending(commit) || !store_ok(call->api->store, &reason))) {
-        http_respond(call->req, status, "application/json", text, strlen(text));
+        http_respond(call->req, status, type, text, strlen(text));
         free(text);
         return;
     }
-    park(call, status, text, true);
+    park(call, status, type, text, true);
 }
 
 void api_reply_changed(struct call *call, int status, json_t *body)
@@ -254,7 +263,7 @@ void api_reply_changed(struct call *call, int status, json_t *body)
     json_decref(body);
     if (text)
         idempotency_remember(call->api->idempotency, call, status, text);
-    park(call, status, text, true);
+    park(call, status, JSON, text, true);
 }
 
 // --- reading the request ---
@@ -281,13 +290,19 @@ json_t *api_body(struct call *call)
 
 int api_limit(struct call *call)
 {
+    return api_limit_to(call, 1000);
+}
+
+int api_limit_to(struct call *call, int most)
+{
     const char *text = http_request_query(call->req, "limit");
     if (!text)
         return 100;
     char *end;
     long n = strtol(text, &end, 10);
-    if (*text == '\0' || *end || n < 1 || n > 1000) {
-        api_problem(call, 400, "limit: expected a number from 1 to 1000, found \"%.40s\"", text);
+    if (*text == '\0' || *end || n < 1 || n > most) {
+        api_problem(call, 400, "limit: expected a number from 1 to %d, found \"%.40s\"", most,
+                    text);
         return -1;
     }
     return (int)n;

@@ -111,6 +111,8 @@ void api_problem_with(struct call *call, int status, json_t *extra, const char *
 void api_reply_now(struct call *call, int status, json_t *body);
 // A read: what it shows is durable when it leaves. Takes body.
 void api_reply(struct call *call, int status, json_t *body);
+// As api_reply, of another media type (a literal). Takes the text; NULL = out of memory.
+void api_reply_text(struct call *call, int status, const char *type, char *text);
 // A change: answered when durable; stored with the call's idempotency key in the same batch. Takes
 // body.
 void api_reply_changed(struct call *call, int status, json_t *body);
@@ -125,6 +127,7 @@ json_t *api_body(struct call *call);
 int api_disk_percent(const struct api *a, const char **ret_whose);
 // ?limit= (1..1000, default 100). Answers 400 itself and returns -1.
 int api_limit(struct call *call);
+int api_limit_to(struct call *call, int most); // instead of 1000
 // {items, next, total}; takes items.
 json_t *api_list(json_t *items, const char *next, size_t total);
 
@@ -137,6 +140,8 @@ bool api_owns(const struct call *call, const char *user);
 struct job *api_job(struct call *call);
 // The same, or answers 403 when it isn't the caller's: "to <what> it needs the role operator".
 struct job *api_own_job(struct call *call, const char *what);
+// Its reason, which may quote what ran, unless it only waits.
+bool api_sees_reason(const struct call *call, const struct job *j);
 // job_view, without what is the owner's alone when the caller isn't; then it says `hidden`.
 json_t *api_job_view(const struct call *call, const struct job *j, bool whole);
 // event_view, without the reason when it tells of somebody else's job.

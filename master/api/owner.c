@@ -37,14 +37,19 @@ struct job *api_own_job(struct call *call, const char *what)
     return NULL;
 }
 
+bool api_sees_reason(const struct call *call, const struct job *j)
+{
+    return j->state == JOB_PENDING || api_owns(call, j->user);
+}
+
 json_t *api_job_view(const struct call *call, const struct job *j, bool whole)
 {
     bool own = api_owns(call, j->user);
     json_t *view = job_view(j, whole && own);
     if (own)
         return view;
-    if (j->state != JOB_PENDING)
-        json_put_str(view, "reason", NULL); // it may quote what ran
+    if (!api_sees_reason(call, j))
+        json_put_str(view, "reason", NULL);
     if (whole) {
         json_put(view, "spec", json_null());
         json_put(view, "tasks", json_array());

@@ -45,7 +45,7 @@ static struct job *preview(struct cluster *c, struct job *array, int number)
     if (over(array)) { // it ended with the array
         j->state = JOB_STOPPED;
         j->ended_ms = array->ended_ms;
-        (void)snprintf(j->reason, sizeof(j->reason), "its turn never came: the array is over");
+        reason_set(&j->reason, "its turn never came: the array is over");
         for (int i = 0; i < j->n_tasks; i++)
             task_load_state(&j->tasks[i], TASK_STOPPED);
     }
@@ -103,7 +103,7 @@ void cluster_job_make(struct cluster *c, struct job *j)
     job_queue_update(c, j);
 }
 
-static int running(const struct elements *x)
+int array_running(const struct elements *x)
 {
     return x->n[JOB_RUNNING] + x->n[JOB_RESIZING] + x->n[JOB_STOPPING];
 }
@@ -116,7 +116,7 @@ static int ended(const struct elements *x)
 static bool full(const struct job *array)
 {
     int limit = array->spec->array.limit;
-    return limit > 0 && running(array->elements) >= limit;
+    return limit > 0 && array_running(array->elements) >= limit;
 }
 
 static bool waits(const struct job *element)
@@ -237,10 +237,10 @@ static void all_ended(struct cluster *c, struct job *array)
 void array_refresh(struct cluster *c, struct job *array)
 {
     const struct elements *x = array->elements;
-    bool started = running(x) + x->n[JOB_SUCCEEDED] + x->n[JOB_FAILED] > 0;
+    bool started = array_running(x) + x->n[JOB_SUCCEEDED] + x->n[JOB_FAILED] > 0;
     if (over(array))
         return;
-    if (array->state == JOB_STOPPING && running(x) + x->n[JOB_PENDING] == 0)
+    if (array->state == JOB_STOPPING && array_running(x) + x->n[JOB_PENDING] == 0)
         job_set_state(c, array, array->final, NULL, NULL);
     else if (array->state != JOB_STOPPING && ended(x) == array->spec->array.count)
         all_ended(c, array);
@@ -259,7 +259,7 @@ void array_text(const struct job *j, char *out, size_t size)
                        array->id);
     else if (full(array))
         (void)snprintf(out, size, "%d of its array's elements run, as many as it allows",
-                       running(array->elements));
+                       array_running(array->elements));
     else if (j->array && array->elements->next != j)
         (void)snprintf(out, size, "waits for its turn in array %s", array->id);
 }
@@ -300,12 +300,12 @@ json_t *array_view(const struct job *j)
     if (!x)
         return j->array ? element_view(j) : NULL;
     cleanup_free char *text = job_array_text(&j->spec->array);
-    int count = j->spec->array.count, rest = count - ended(x) - running(x);
+    int count = j->spec->array.count, rest = count - ended(x) - array_running(x);
     json_t *v = json_object();
     json_put_str(v, "spec", text);
     json_put_i64(v, "count", count);
     json_put_i64(v, "pending", over(j) ? 0 : rest);
-    json_put_i64(v, "running", running(x));
+    json_put_i64(v, "running", array_running(x));
     json_put_i64(v, "succeeded", x->n[JOB_SUCCEEDED]);
     json_put_i64(v, "failed", x->n[JOB_FAILED]);
     json_put_i64(v, "stopped", x->n[JOB_STOPPED] + (over(j) ? rest : 0));

@@ -17,6 +17,7 @@ struct elements {
     int n[JOB_STATE_MAX]; // made ones by state
 };
 
+int array_running(const struct elements *x); // that are neither waiting nor over
 // For a new job whose spec has an array. -ENOMEM.
 int array_init(struct job *j) WARN_UNUSED;
 void array_free(struct job *j);

@@ -278,6 +278,16 @@ struct cluster *cluster_new(const struct cluster_options *o)
     return c;
 }
 
+int cluster_put_aside(struct loaded_record **list, const json_t *r, struct err *e)
+{
+    struct loaded_record *l = malloc(sizeof(*l));
+    if (!l)
+        return err_set(e, -ENOMEM, "out of memory");
+    *l = (struct loaded_record){json_incref((json_t *)(uintptr_t)r), *list};
+    *list = l;
+    return 0;
+}
+
 int cluster_load(struct cluster *c, const char *key, const char *json, size_t len, struct err *e)
 {
     static const struct {
@@ -289,7 +299,7 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
                  {"user:", user_from_record},
                  {"team:", team_from_record},
                  {"queue_head", scheduler_head_from_record},
-                 {"task:", NULL},
+                 {"task:", task_load},
                  {"lease_grant", grant_from_record},
                  {"secret:", secret_from_record},
                  {"usage:", scheduler_usage_from_record}};
@@ -301,16 +311,6 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
         int r = json_parse(json, len, &j, e);
         if (r < 0)
             return err_wrap(e, r, "record %s", key);
-        if (!kinds[i].load) {
-            struct loaded_task *l = malloc(sizeof(*l));
-            if (!l) {
-                json_decref(j);
-                return err_set(e, -ENOMEM, "out of memory");
-            }
-            *l = (struct loaded_task){j, c->loaded};
-            c->loaded = l;
-            return 0;
-        }
         r = kinds[i].load(c, j, e);
         json_decref(j);
         return r < 0 ? err_wrap(e, r, "record %s", key) : 0;
@@ -318,13 +318,13 @@ int cluster_load(struct cluster *c, const char *key, const char *json, size_t le
     return -ENOENT;
 }
 
-static int link_list(struct cluster *c, struct loaded_task **list,
+static int link_list(struct cluster *c, struct loaded_record **list,
                      int (*from_record)(struct cluster *c, const json_t *r, struct err *e),
                      struct err *e)
 {
     int r = 0;
     while (*list) {
-        struct loaded_task *l = *list;
+        struct loaded_record *l = *list;
         *list = l->next;
         if (r == 0)
             r = from_record(c, l->json, e);
@@ -361,8 +361,8 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
     int r = link_loaded(c, e);
     if (r < 0)
         return r;
-    job_lists_start(c);
-    history_start(c);
+    if (job_lists_start(c) < 0 || history_start(c) < 0)
+        return err_set(e, -ENOMEM, "out of memory");
     c->commit = commit;
     c->epoch = epoch;
     if (!c->events_loaded)
@@ -395,10 +395,10 @@ void cluster_close(struct cluster *c, void (*closed)(void *userdata), void *user
 
 static void forget_loaded(struct cluster *c)
 {
-    struct loaded_task **lists[2] = {&c->loaded, &c->loaded_elements};
+    struct loaded_record **lists[2] = {&c->loaded, &c->loaded_elements};
     for (int i = 0; i < 2; i++)
         while (*lists[i]) { // a start that failed before they were linked
-            struct loaded_task *l = *lists[i];
+            struct loaded_record *l = *lists[i];
             *lists[i] = l->next;
             json_decref(l->json);
             free(l);

@@ -4,6 +4,7 @@
 // assignments leave only when that batch is durable.
 #pragma once
 
+#include "common/strbuf.h"
 #include "master/cluster/model.h"
 #include "master/scheduler/options.h"
 #include "master/store/commit.h"
@@ -264,5 +265,11 @@ int cluster_job_plan(struct cluster *c, struct job_spec *spec, const char *user,
 json_t *node_view(const struct node *n);
 json_t *node_summary(const struct node *n); // for lists: without what each of its tasks uses
 json_t *job_view(const struct job *j, bool with_spec_and_tasks);
+// The same for lists, as one line of tab-separated values; without its reason where it is not to be
+// seen. JOB_ROW_HEAD names the columns; `tasks` are an array's elements.
+#define JOB_ROW_HEAD                                                                               \
+    "id\tname\tstate\tuser\tpriority\trunning\ttasks\tsubmitted_at\tstarted_at\tended_"            \
+    "at\treason\n"
+void job_row(const struct job *j, bool with_reason, struct strbuf *out);
 json_t *task_view(const struct task *t);
 json_t *event_view(const struct event *ev);

@@ -14,9 +14,9 @@ struct extra_record { // other modules' records, waiting for the batch
     int64_t ttl_ms;
 };
 
-struct loaded_task { // kept from cluster_load until cluster_start: its job may come later
+struct loaded_record { // kept from cluster_load until cluster_start: what it needs comes later
     json_t *json;
-    struct loaded_task *next;
+    struct loaded_record *next;
 };
 
 // Logs that were there at the start (lost_logs.c).
@@ -60,7 +60,7 @@ struct cluster {
     struct lost_logs lost;
     unsigned job_counts[JOB_STATE_MAX];
     int64_t last_order;
-    struct loaded_task *loaded, *loaded_elements;
+    struct loaded_record *loaded, *loaded_elements;
     struct job *preview; // an element that somebody looks at; NULL = none
 
     struct node *dirty_nodes;
@@ -137,6 +137,8 @@ bool former_ignores(struct task *t, const struct attempt_status *s);
 void former_judge(struct cluster *c, struct node *n, int64_t now_boot_ms);
 // settle.c: looks whether work may be placed again.
 void settle_look(struct cluster *c);
+// Of a record that can't be read before others; kept with a reference of its own. -ENOMEM.
+int cluster_put_aside(struct loaded_record **list, const json_t *r, struct err *e) WARN_UNUSED;
 void settle_start(struct cluster *c); // when everything is loaded
 // Every lease that a master before this one may have given is over, and every node that is there
 // has told what it holds and ended what is not known here.
@@ -240,6 +242,10 @@ void orphan_gone(struct cluster *c, struct node *n, struct assignment *a); // it
 void orphan_expire(struct cluster *c, struct node *n, int64_t now_boot_ms);
 json_t *orphans_view(const struct node *n);
 
+// names.c: a copy of `text`, cut to REASON_BYTES, takes the place of *at, a job's or task's reason.
+// Most have none, so it takes no room in them. Out of memory: "".
+void reason_set(const char **at, const char *text);
+
 // job.c, job_record.c
 struct job *job_new(struct job_spec *spec, const char *user);
 // One more of its tasks' sort, with the spec of `of`: name and place in the lists are the caller's.
@@ -253,8 +259,8 @@ void history_add(struct cluster *c, struct job *j); // it is over
 // Its logs go, its record stays.
 void job_forget_logs(struct cluster *c, struct job *j);
 void history_remove(struct cluster *c, struct job *j);
-void history_start(struct cluster *c); // all are loaded
-void history_look(struct cluster *c);  // now and then: begins to delete what is too much
+int history_start(struct cluster *c) WARN_UNUSED; // all are loaded; -ENOMEM
+void history_look(struct cluster *c);             // now and then: begins to delete what is too much
 // lost_logs.c: now and then, a step of finding out whose logs there are.
 void lost_logs_look(struct cluster *c);
 void lost_logs_job_gone(struct cluster *c, const struct job *j);
@@ -268,7 +274,13 @@ void job_drop(struct cluster *c, struct job *j);
 // Puts a job into all lists; it is the newest, but for loading.
 void job_link(struct cluster *c, struct job *j);
 void job_unlink(struct cluster *c, struct job *j);
-void job_lists_start(struct cluster *c); // all are loaded
+int job_lists_start(struct cluster *c) WARN_UNUSED; // all are loaded; -ENOMEM
+struct job_key {
+    int64_t key, order; // by this, then by submission
+    struct job *job;
+};
+// An array, because sorting a list of a million jobs walks through all of memory twenty times.
+void jobs_sort(struct job_key *keys, size_t n);
 void job_lists_free(struct cluster *c);
 // It comes into (1) or leaves (-1) the state that it has.
 void job_counted(struct cluster *c, struct job *j, int by);
@@ -290,6 +302,10 @@ int job_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUS
 // task.c, task_record.c
 const struct job_component *task_component(const struct task *t);
 void task_name(const struct task *t, char *out, size_t size); // JOBID/COMPONENT/INDEX
+// What was last told of its latest attempt; all zero when it had none yet.
+const struct attempt_status *task_status(const struct task *t);
+// The job goes: what the task owns is freed.
+void task_free(struct task *t);
 void task_set_state(struct cluster *c, struct task *t, enum task_state s, const char *reason);
 void task_place(struct cluster *c, struct task *t, struct node *n, const struct resources *granted,
                 uint64_t gpus, const uint16_t *ports, int n_ports);
@@ -311,6 +327,9 @@ void task_timer_fired(struct cluster *c);
 char *task_to_record(const struct task *t);
 void task_load_state(struct task *t, enum task_state s); // no event, no record
 int task_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+// At once when it is over and nobody's, as most are: a history of them is not kept twice. Else
+// task_from_record is called by cluster_start.
+int task_load(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
 
 // attempt_build.c, env.c: what the agent gets
 struct attempt_spec *attempt_build(struct cluster *c, const struct task *t); // NULL = out of memory

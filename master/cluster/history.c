@@ -47,22 +47,20 @@ void history_remove(struct cluster *c, struct job *j)
     c->n_history -= j->history_size;
 }
 
-static int by_end(const struct job *a, const struct job *b)
+int history_start(struct cluster *c)
 {
-    return a->ended_ms < b->ended_ms ? -1 : a->ended_ms > b->ended_ms;
-}
-
-void history_start(struct cluster *c)
-{
+    size_t n = 0;
+    struct job_key *keys = calloc((size_t)cluster_job_count(c) + 1, sizeof(*keys));
+    if (!keys)
+        return -ENOMEM;
     for (struct job *j = c->oldest; j; j = j->next)
         if (j->state >= JOB_SUCCEEDED && !j->in_history)
-            history_add(c, j);
-#define next history_next // DL_SORT knows no other names
-#define prev history_prev
-    DL_SORT(c->history, by_end); // cppcheck-suppress nullPointer
-#undef next
-#undef prev
-    c->history_logs = c->history;
+            keys[n++] = (struct job_key){j->ended_ms, j->order, j};
+    jobs_sort(keys, n);
+    for (size_t i = 0; i < n; i++)
+        history_add(c, keys[i].job);
+    free(keys);
+    return 0;
 }
 
 // Without it there are still as many as are kept; so an array larger than that is kept, too, until

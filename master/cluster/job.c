@@ -23,16 +23,18 @@ static struct job *allocate(const struct job_spec *spec, const char *name, const
     struct job *j = calloc(1, sizeof(*j));
     if (!j)
         return NULL;
-    j->n_tasks = n_tasks;
+    j->reason = "";
     j->name = strdup(name);
     j->user = strdup(user);
-    j->tasks = calloc((size_t)n_tasks + 1, sizeof(*j->tasks));
+    if (n_tasks > 0)
+        j->tasks = calloc((size_t)n_tasks, sizeof(*j->tasks));
     j->first = calloc(spec->n_components + 1, sizeof(*j->first));
     j->counts = calloc(spec->n_components, sizeof(*j->counts));
-    if (!j->name || !j->user || !j->tasks || !j->first || !j->counts) {
+    if (!j->name || !j->user || (n_tasks > 0 && !j->tasks) || !j->first || !j->counts) {
         job_free(j);
         return NULL;
     }
+    j->n_tasks = n_tasks;
     int at = 0;
     for (size_t k = 0; k < spec->n_components && n_tasks > 0; k++) {
         j->first[k] = at;
@@ -40,6 +42,7 @@ static struct job *allocate(const struct job_spec *spec, const char *name, const
             j->tasks[at].job = j;
             j->tasks[at].component = (int)k;
             j->tasks[at].index = i;
+            j->tasks[at].reason = "";
         }
         j->counts[k][TASK_PENDING] = spec->components[k].num;
     }
@@ -91,6 +94,9 @@ void job_free(struct job *j)
     free(j->user);
     free(j->avoid);
     rules_free(j);
+    reason_set(&j->reason, "");
+    for (int i = 0; i < j->n_tasks; i++)
+        task_free(&j->tasks[i]);
     free(j->tasks);
     free(j->first);
     free(j->counts);
@@ -107,7 +113,7 @@ void job_set_state(struct cluster *c, struct job *j, enum job_state s, const cha
     j->state = s;
     job_counted(c, j, 1);
     if (reason)
-        (void)snprintf(j->reason, sizeof(j->reason), "%s", reason);
+        reason_set(&j->reason, reason);
     if (s == JOB_RUNNING && !j->started_ms)
         j->started_ms = clock_real_ms();
     if (over(s))

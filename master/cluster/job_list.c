@@ -237,19 +237,39 @@ void job_unlink(struct cluster *c, struct job *j)
         names_drop(c, names);
 }
 
-static int by_order(const struct job *a, const struct job *b)
+static int by_key(const void *a, const void *b)
 {
-    return a->order < b->order ? -1 : a->order > b->order;
+    const struct job_key *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+void jobs_sort(struct job_key *keys, size_t n)
+{
+    if (n > 0)
+        qsort(keys, n, sizeof(*keys), by_key);
 }
 
 // Records come in no order: everything is listed when all are there.
-void job_lists_start(struct cluster *c)
+int job_lists_start(struct cluster *c)
 {
-    DL_SORT(c->oldest, by_order); // cppcheck-suppress nullPointer
-    c->newest = c->oldest ? c->oldest->prev : NULL;
-    c->jobs_listed = true;
+    size_t n = 0;
+    struct job_key *keys = calloc((size_t)cluster_job_count(c) + 1, sizeof(*keys));
+    if (!keys)
+        return -ENOMEM;
     for (struct job *j = c->oldest; j; j = j->next)
-        list(c, j);
+        keys[n++] = (struct job_key){j->order, j->order, j};
+    jobs_sort(keys, n);
+    c->oldest = c->newest = NULL;
+    c->jobs_listed = true;
+    for (size_t i = 0; i < n; i++) {
+        c->newest = keys[i].job;
+        DL_APPEND(c->oldest, c->newest);
+        list(c, c->newest);
+    }
+    free(keys);
+    return 0;
 }
 
 void job_lists_free(struct cluster *c)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job as a record in the store, and as users see it.
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
@@ -47,7 +48,7 @@ char *job_to_record(const struct job *j)
 int job_read_record(struct job *j, const json_t *r, struct err *e)
 {
     const char *state = json_opt_str(r, "state", "");
-    (void)snprintf(j->reason, sizeof(j->reason), "%s", json_opt_str(r, "reason", ""));
+    reason_set(&j->reason, json_opt_str(r, "reason", ""));
     if (job_state_from_string(state, &j->state) < 0 ||
         job_state_from_string(json_opt_str(r, "final", "pending"), &j->final) < 0)
         return err_set(e, -EPROTO, "state \"%s\" is not known to this version", state);
@@ -66,14 +67,11 @@ int job_read_record(struct job *j, const json_t *r, struct err *e)
 }
 
 // An element waits until its array is there.
-static int put_aside(struct cluster *c, const json_t *r, struct err *e)
+static int load_element(struct cluster *c, const json_t *r, struct err *e)
 {
-    struct loaded_task *l = malloc(sizeof(*l));
-    if (!l)
-        return err_set(e, -ENOMEM, "out of memory");
-    *l = (struct loaded_task){json_incref((json_t *)(uintptr_t)r), c->loaded_elements};
-    c->loaded_elements = l;
-    return 0;
+    return cluster_job_by_id(c, json_opt_str(r, "array", ""))
+               ? array_element_from_record(c, r, e)
+               : cluster_put_aside(&c->loaded_elements, r, e);
 }
 
 int job_from_record(struct cluster *c, const json_t *r, struct err *e)
@@ -81,7 +79,7 @@ int job_from_record(struct cluster *c, const json_t *r, struct err *e)
     const char *id, *user;
     struct job_spec *spec = NULL;
     if (json_object_get(r, "array"))
-        return put_aside(c, r, e);
+        return load_element(c, r, e);
     int x = json_get_str(r, "id", &id, e);
     if (x == 0)
         x = json_get_str(r, "user", &user, e);
@@ -171,4 +169,45 @@ json_t *job_view(const struct job *j, bool with_spec_and_tasks)
         (void)json_array_append_new(tasks, task_view(&j->tasks[i]));
     json_put(x, "tasks", tasks);
     return x;
+}
+
+static void put_cell(struct strbuf *out, const char *text)
+{
+    strbuf_append(out, "\t", 1);
+    for (size_t n; *text; text += n) {
+        n = strcspn(text, "\t\n\r");
+        strbuf_append(out, text, n);
+        if (text[n]) {
+            strbuf_append(out, " ", 1);
+            n++;
+        }
+    }
+}
+
+static void put_time(struct strbuf *out, int64_t ms)
+{
+    char text[CLOCK_TEXT_BYTES] = "";
+    if (ms)
+        clock_format_ms(ms, text);
+    put_cell(out, text);
+}
+
+void job_row(const struct job *j, bool with_reason, struct strbuf *out)
+{
+    char numbers[64], room[REASON_BYTES];
+    const struct elements *x = j->elements;
+    const char *reason = with_reason ? shown_reason(j, room) : NULL;
+    (void)snprintf(numbers, sizeof(numbers), "\t%d\t%d\t%d", j->spec->priority,
+                   x ? array_running(x) : j->totals[TASK_RUNNING],
+                   x ? j->spec->array.count : j->n_tasks);
+    strbuf_puts(out, j->id);
+    put_cell(out, j->name);
+    put_cell(out, job_state_to_string(j->state));
+    put_cell(out, j->user);
+    strbuf_puts(out, numbers);
+    put_time(out, j->submitted_ms);
+    put_time(out, j->started_ms);
+    put_time(out, j->ended_ms);
+    put_cell(out, reason ? reason : "");
+    strbuf_append(out, "\n", 1);
 }

@@ -71,7 +71,7 @@ struct task {
     int component; // index into job->spec->components
     int index;
     enum task_state state;
-    char reason[REASON_BYTES];
+    const char *reason;                // for people; "" = nothing to say (reason_set)
     int attempt;                       // number of the latest attempt; 0 = none yet
     int attempts_lost;                 // numbers that the next one leaves out: see rollback.c
     char attempt_id[ATTEMPT_ID_BYTES]; // "" = none yet
@@ -85,10 +85,10 @@ struct task {
     bool holds_node; // its resources are subtracted from the node
     int64_t change;  // last status number applied, of instance issued_to's successor `change_of`
     char change_of[INSTANCE_BYTES];
-    struct attempt_status status; // latest from the agent
-    int starts;                   // counted starts (restart.max_attempts)
-    int ends;                     // of the program itself, in a row (restart_row), for backoff
-    int infra_failures;           // attempts lost to infrastructure in a row, for backoff
+    struct attempt_status *status; // latest from the agent; NULL = no attempt yet
+    int starts;                    // counted starts (restart.max_attempts)
+    int ends;                      // of the program itself, in a row (restart_row), for backoff
+    int infra_failures;            // attempts lost to infrastructure in a row, for backoff
     uint32_t refused[TASK_REFUSED_MAX]; // nodes whose policy forbids it (hashes of ids); begins
                                         // anew with the master
     int n_refused, refusals;
@@ -97,8 +97,8 @@ struct task {
     bool logs_late;             // ended, shown as such only when logs are in or 10 s have passed
     int64_t logs_deadline_boot_ms;
     enum task_state final_state; // state to show once logs_late is over
-    char previous[TASK_PREVIOUS_MAX]
-                 [ATTEMPT_ID_BYTES]; // earlier attempts, newest first, for their logs
+    // Earlier attempts, newest first, for their logs; room for TASK_PREVIOUS_MAX, NULL = none.
+    char (*previous)[ATTEMPT_ID_BYTES];
     int n_previous;
     bool dirty; // to be written with the next batch
     struct task *dirty_next;
@@ -134,8 +134,8 @@ struct job {
     struct job_spec *spec;
     enum job_state state;
     enum job_state final; // while STOPPING: what it will be
-    char reason[REASON_BYTES];
-    int64_t order; // submission number; only grows
+    const char *reason;   // as a task's
+    int64_t order;        // submission number; only grows
     int64_t submitted_ms, started_ms, ended_ms;
     int64_t
         submitted_boot_ms; // the submission on CLOCK_BOOTTIME: what it bounds is counted from here

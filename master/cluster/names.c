@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// State names of jobs, tasks and nodes, as users and records see them.
+// State names of jobs, tasks and nodes, as users and records see them; and their reasons.
 #include "common/cleanup.h"
-#include "master/cluster/model.h"
+#include "master/cluster/cluster_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const task_names[TASK_STATE_MAX] = {
@@ -58,4 +59,12 @@ int node_state_from_string(const char *text, enum node_state *ret)
     if (i >= 0)
         *ret = (enum node_state)i;
     return i < 0 ? i : 0;
+}
+
+void reason_set(const char **at, const char *text)
+{
+    char *copy = text[0] ? strndup(text, REASON_BYTES - 1) : NULL; // it may be what stands there
+    if ((*at)[0])
+        free((char *)(uintptr_t)*at);
+    *at = copy ? copy : "";
 }

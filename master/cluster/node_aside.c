@@ -95,7 +95,7 @@ static void set_aside(struct cluster *c, struct node *n, const struct task *t)
     (void)snprintf(a->reason, sizeof(a->reason),
                    "set aside: %d starts in a row failed there, the last one of %.50s: %.100s; a "
                    "start is tried again at %s",
-                   a->failures, name, t->status.reason, at);
+                   a->failures, name, t->status->reason, at);
     log_warn("nodes", "node %s is %s", n->name, a->reason);
     node_timer_arm(c);
     show(c, n);
@@ -118,7 +118,7 @@ static void start_failed(struct cluster *c, struct node *n, const struct task *t
 
 void node_aside_ended(struct cluster *c, struct node *n, const struct task *t)
 {
-    const struct attempt_status *s = &t->status;
+    const struct attempt_status *s = t->status;
     if (s->started_ms)
         return; // the end of a start that worked, maybe long ago
     if (s->cause == CAUSE_ENGINE && !s->pull)

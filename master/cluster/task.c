@@ -27,6 +27,19 @@ void task_name(const struct task *t, char *out, size_t size)
     (void)snprintf(out, size, "%s/%s/%d", t->job->id, task_component(t)->name, t->index);
 }
 
+const struct attempt_status *task_status(const struct task *t)
+{
+    static const struct attempt_status none;
+    return t->status ? t->status : &none;
+}
+
+void task_free(struct task *t)
+{
+    reason_set(&t->reason, "");
+    free(t->status);
+    free(t->previous);
+}
+
 static bool over(enum task_state s)
 {
     return s >= TASK_SUCCEEDED;
@@ -37,7 +50,7 @@ void task_set_state(struct cluster *c, struct task *t, enum task_state s, const 
     struct job *j = t->job;
     bool same = t->state == s;
     if (reason != t->reason) // it may be the reason that it has
-        (void)snprintf(t->reason, sizeof(t->reason), "%s", reason);
+        reason_set(&t->reason, reason);
     task_dirty(c, t);
     if (same)
         return;
@@ -132,13 +145,23 @@ void task_timer_fired(struct cluster *c)
     while (c->late && due(c->late) <= now) {
         struct task *t = c->late;
         task_wait_remove(c, t);
-        t->status.logs = LOGS_INCOMPLETE;
+        t->status->logs = LOGS_INCOMPLETE;
         show_end(c, t);
     }
     job_limits_look(c, LIMIT_BOOT, now);
 }
 
 // --- placement ---
+
+// Whether there is room for what an attempt leaves in the task.
+static bool attempt_room(struct task *t)
+{
+    if (!t->status)
+        t->status = calloc(1, sizeof(*t->status));
+    if (!t->previous && t->attempt_id[0])
+        t->previous = calloc(TASK_PREVIOUS_MAX, sizeof(*t->previous));
+    return t->status && (t->previous || !t->attempt_id[0]);
+}
 
 static void forget_attempt(struct cluster *c, struct task *t)
 {
@@ -155,8 +178,9 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
                 uint64_t gpus, const uint16_t *ports, int n_ports)
 {
     char id[ATTEMPT_ID_BYTES] = "a";
-    if (id_random(id + 1, 20) < 0) {
-        log_error("cluster", "no random numbers: a task of job %s is not placed", t->job->id);
+    if (id_random(id + 1, 20) < 0 || !attempt_room(t)) {
+        log_error("cluster", "no random numbers, or no memory: a task of job %s is not placed",
+                  t->job->id);
         return;
     }
     forget_attempt(c, t);
@@ -174,8 +198,8 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
     t->change = 0;
     t->change_of[0] = '\0';
     t->moving = t->former = false;
-    t->status = (struct attempt_status){0};
-    memcpy(t->status.id, id, sizeof(id));
+    *t->status = (struct attempt_status){0};
+    memcpy(t->status->id, id, sizeof(id));
     t->assigned_ms = clock_real_ms();
     int64_t after = task_component(t)->lost_after_ms;
     t->lease_ms = after ? after : c->options.lease_ms;
@@ -191,7 +215,7 @@ void task_place(struct cluster *c, struct task *t, struct node *n, const struct 
 static void begin_wait_for_logs(struct cluster *c, struct task *t, enum task_state final)
 {
     t->final_state = final;
-    if (t->status.logs != LOGS_OPEN) {
+    if (t->status->logs != LOGS_OPEN) {
         show_end(c, t);
         return;
     }
@@ -209,7 +233,7 @@ static void leave_entry(struct cluster *c, struct node *n, struct task *t)
     if (!a)
         return;
     a->task = NULL;
-    if (t->status.logs == LOGS_COMPLETE || !a->reported)
+    if (t->status->logs == LOGS_COMPLETE || !a->reported)
         assignment_remove(c, n, a);
 }
 
@@ -238,8 +262,8 @@ static void again(struct cluster *c, struct node *n, struct task *t,
                   const struct restart_decision *d)
 {
     leave_entry(c, n, t);
-    if (t->status.cause != CAUSE_MOVED &&
-        (t->status.cause != CAUSE_EXIT || t->status.exit_code != 0))
+    if (t->status->cause != CAUSE_MOVED &&
+        (t->status->cause != CAUSE_EXIT || t->status->exit_code != 0))
         job_avoid(c, t->job, n->name);
     char reason[REASON_BYTES + 32];
     (void)snprintf(reason, sizeof(reason), "attempt %d: %s", t->attempt, d->reason);
@@ -255,12 +279,11 @@ static void again(struct cluster *c, struct node *n, struct task *t,
 static void ended(struct cluster *c, struct node *n, struct task *t)
 {
     const struct job_component *k = task_component(t);
-    bool infra = t->status.cause == CAUSE_ENGINE || t->status.cause == CAUSE_NEVER_STARTED ||
-                 t->status.cause == CAUSE_FENCED;
-    t->infra_failures =
-        infra ? restart_row(t->infra_failures, &t->status, RESTART_INFRA_MAX_MS) : 0;
-    int ends = restart_row(t->ends, &t->status, k->max_backoff_ms);
-    bool left = t->status.cause == CAUSE_POLICY && refusal_note(c->nodes, t, n);
+    bool infra = t->status->cause == CAUSE_ENGINE || t->status->cause == CAUSE_NEVER_STARTED ||
+                 t->status->cause == CAUSE_FENCED;
+    t->infra_failures = infra ? restart_row(t->infra_failures, t->status, RESTART_INFRA_MAX_MS) : 0;
+    int ends = restart_row(t->ends, t->status, k->max_backoff_ms);
+    bool left = t->status->cause == CAUSE_POLICY && refusal_note(c->nodes, t, n);
     struct restart_input in = {k->restart,
                                k->max_attempts,
                                k->backoff_ms,
@@ -273,7 +296,7 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
                                t->job->state == JOB_STOPPING,
                                k->lost_action,
                                t->job->spec->preemptible,
-                               &t->status};
+                               t->status};
     struct restart_decision d;
     restart_decide(&in, &d);
     if (d.counted)
@@ -293,7 +316,7 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
                        t->index);
         job_end_begin(c, t->job, JOB_FAILED, NULL, text);
     }
-    (void)snprintf(t->reason, sizeof(t->reason), "%s", d.state == TASK_SUCCEEDED ? "" : d.reason);
+    reason_set(&t->reason, d.state == TASK_SUCCEEDED ? "" : d.reason);
     begin_wait_for_logs(c, t, d.state);
 }
 
@@ -311,10 +334,10 @@ static void logs_arrived(struct cluster *c, struct node *n, struct task *t)
 static void tell_health(struct cluster *c, struct task *t)
 {
     char type[32];
-    (void)snprintf(type, sizeof(type), "task.%s", health_word_to_string(t->status.health));
-    if (t->status.health == HEALTH_WORD_HEALTHY || t->status.health == HEALTH_WORD_UNHEALTHY)
+    (void)snprintf(type, sizeof(type), "task.%s", health_word_to_string(t->status->health));
+    if (t->status->health == HEALTH_WORD_HEALTHY || t->status->health == HEALTH_WORD_UNHEALTHY)
         event_emit(c, &(struct event_fields){
-                          .type = type, .object = "task", .task = t, .reason = t->status.reason});
+                          .type = type, .object = "task", .task = t, .reason = t->status->reason});
     task_dirty(c, t);
 }
 
@@ -322,10 +345,10 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
                        const struct attempt_status *s)
 {
     bool was_over = over(t->state) || t->logs_late;
-    bool starts = s->started_ms && !t->status.started_ms; // the first news of it
-    enum health_word health = t->status.health;
-    t->status = *s;
-    t->status.job[0] = '\0';
+    bool starts = s->started_ms && !t->status->started_ms; // the first news of it
+    enum health_word health = t->status->health;
+    *t->status = *s;
+    t->status->job[0] = '\0';
     if (s->health != health)
         tell_health(c, t);
     if (starts)
@@ -333,8 +356,8 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
     // It ended because we told it to, and nobody wanted that but for the node.
     if (t->moving && !was_over && s->state == ATTEMPT_ENDED &&
         (s->cause == CAUSE_STOPPED || s->cause == CAUSE_UNKNOWN)) {
-        t->status.cause = CAUSE_MOVED;
-        (void)snprintf(t->status.reason, sizeof(t->status.reason), "%s", t->reason);
+        t->status->cause = CAUSE_MOVED;
+        (void)snprintf(t->status->reason, sizeof(t->status->reason), "%s", t->reason);
     }
     switch (s->state) {
     case ATTEMPT_STARTING:
@@ -369,12 +392,12 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
 void task_gone(struct cluster *c, struct node *n, struct task *t, const char *reason)
 {
     if (!over(t->state) && !t->logs_late) {
-        t->status.state = ATTEMPT_ENDED;
-        t->status.cause = CAUSE_UNKNOWN;
-        t->status.has_exit = false;
-        t->status.logs = LOGS_INCOMPLETE;
-        t->status.ended_ms = clock_real_ms();
-        (void)snprintf(t->status.reason, sizeof(t->status.reason), "%s", reason);
+        t->status->state = ATTEMPT_ENDED;
+        t->status->cause = CAUSE_UNKNOWN;
+        t->status->has_exit = false;
+        t->status->logs = LOGS_INCOMPLETE;
+        t->status->ended_ms = clock_real_ms();
+        (void)snprintf(t->status->reason, sizeof(t->status->reason), "%s", reason);
         ended(c, n, t);
     }
     if (t->entry)
@@ -387,12 +410,12 @@ void task_lost(struct cluster *c, struct node *n, struct task *t, const char *re
         assignment_give_away(c, n, t->entry);
     if (over(t->state) || t->logs_late)
         return;
-    t->status.state = ATTEMPT_ENDED;
-    t->status.cause = CAUSE_NODE_LOST;
-    t->status.has_exit = false;
-    t->status.logs = LOGS_INCOMPLETE;
-    t->status.ended_ms = clock_real_ms();
-    (void)snprintf(t->status.reason, sizeof(t->status.reason), "%s", reason);
+    t->status->state = ATTEMPT_ENDED;
+    t->status->cause = CAUSE_NODE_LOST;
+    t->status->has_exit = false;
+    t->status->logs = LOGS_INCOMPLETE;
+    t->status->ended_ms = clock_real_ms();
+    (void)snprintf(t->status->reason, sizeof(t->status->reason), "%s", reason);
     event_emit(c, &(struct event_fields){
                       .type = "attempt.lost", .object = "task", .task = t, .reason = reason});
     ended(c, n, t);

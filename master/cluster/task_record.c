@@ -70,8 +70,8 @@ char *task_to_record(const struct task *t)
     json_put_str(r, "final_state", task_state_to_string(t->final_state));
     json_put_i64(r, "change", t->change);
     json_put_str(r, "change_of", t->change_of);
-    if (t->attempt > 0) // else it was stopped before it had one
-        json_put(r, "status", attempt_status_to_json(&t->status));
+    if (t->status) // else it was stopped before it had one
+        json_put(r, "status", attempt_status_to_json(t->status));
     json_t *previous = json_array();
     for (int i = 0; i < t->n_previous; i++)
         (void)json_array_append_new(previous, json_string(t->previous[i]));
@@ -84,19 +84,37 @@ static void copy(char *out, size_t size, const json_t *r, const char *key)
     (void)snprintf(out, size, "%s", json_opt_str(r, key, ""));
 }
 
-static void read_lists(struct task *t, const json_t *r)
+static int read_lists(struct task *t, const json_t *r)
 {
     size_t i;
     json_t *x;
+    const json_t *previous = json_object_get(r, "previous");
+    if (json_array_size(previous) > 0 && !t->previous)
+        t->previous = calloc(TASK_PREVIOUS_MAX, sizeof(*t->previous));
+    if (json_array_size(previous) > 0 && !t->previous)
+        return -ENOMEM;
     json_array_foreach (json_object_get(r, "ports"), i, x) {
         if (t->n_ports < TASK_MAX_PORTS)
             t->ports[t->n_ports++] = (uint16_t)json_integer_value(x);
     }
-    json_array_foreach (json_object_get(r, "previous"), i, x) {
+    json_array_foreach (previous, i, x) {
         if (t->n_previous < TASK_PREVIOUS_MAX && json_is_string(x))
             (void)snprintf(t->previous[t->n_previous++], ATTEMPT_ID_BYTES, "%s",
                            json_string_value(x));
     }
+    return 0;
+}
+
+// What the agent last told of the latest attempt, if there was one.
+static int read_status(struct task *t, const json_t *r, struct err *e)
+{
+    if (t->attempt <= 0)
+        return 0;
+    if (!t->status)
+        t->status = calloc(1, sizeof(*t->status));
+    if (!t->status)
+        return err_set(e, -ENOMEM, "out of memory");
+    return attempt_status_from_json(json_object_get(r, "status"), t->status, e);
 }
 
 void task_load_state(struct task *t, enum task_state s)
@@ -137,7 +155,7 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
         task_state_from_string(json_opt_str(r, "final_state", "pending"), &t->final_state) < 0)
         return err_set(e, -EPROTO, "task of job %s: not a record of this version", j->id);
     task_load_state(t, state);
-    copy(t->reason, sizeof(t->reason), r, "reason");
+    reason_set(&t->reason, json_opt_str(r, "reason", ""));
     copy(t->attempt_id, sizeof(t->attempt_id), r, "attempt_id");
     copy(t->issued_to, sizeof(t->issued_to), r, "issued_to");
     copy(t->node_name, sizeof(t->node_name), r, "node_name");
@@ -155,10 +173,9 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
     t->moving = json_opt_bool(r, "moving", false);
     t->former = json_opt_bool(r, "former", false);
     t->assigned_ms = json_opt_time(r, "assigned_at");
-    t->node = cluster_node_by_id(c, json_opt_str(r, "node", ""));
-    read_lists(t, r);
-    const json_t *status = json_object_get(r, "status");
-    int x = t->attempt > 0 ? attempt_status_from_json(status, &t->status, e) : 0;
+    int x = read_lists(t, r) < 0 ? err_set(e, -ENOMEM, "out of memory") : read_status(t, r, e);
+    if (t->status) // else it was nowhere
+        t->node = cluster_node_by_id(c, json_opt_str(r, "node", ""));
     if (x < 0)
         return err_wrap(e, x, "task of job %s", j->id);
     bool late = json_opt_bool(r, "logs_late", false);
@@ -170,6 +187,19 @@ int task_from_record(struct cluster *c, const json_t *r, struct err *e)
               // still come
         task_load_state(t, t->final_state);
     return 0;
+}
+
+int task_load(struct cluster *c, const json_t *r, struct err *e)
+{
+    enum task_state state;
+    const char *node = json_opt_str(r, "node", "");
+    bool over = task_state_from_string(json_opt_str(r, "state", ""), &state) == 0 &&
+                state >= TASK_SUCCEEDED && !json_opt_bool(r, "holds_node", false) &&
+                !json_opt_bool(r, "logs_late", false);
+    if (over && cluster_job_by_id(c, json_opt_str(r, "job", "")) &&
+        (!node[0] || cluster_node_by_id(c, node)))
+        return task_from_record(c, r, e);
+    return cluster_put_aside(&c->loaded, r, e);
 }
 
 // --- view ---
@@ -192,7 +222,7 @@ static json_t *gpus_json(const struct task *t, bool uuids)
 
 static void put_exit(json_t *x, const struct task *t)
 {
-    const struct attempt_status *s = &t->status;
+    const struct attempt_status *s = task_status(t);
     bool show = s->has_exit && !t->logs_late && s->state == ATTEMPT_ENDED;
     const char *name = show && s->signal ? sigabbrev_np(s->signal) : NULL;
     char text[32] = "";
@@ -211,16 +241,15 @@ static void put_exit(json_t *x, const struct task *t)
 // Why the latest attempt ended; null while it has not.
 static void put_cause(json_t *x, const struct task *t)
 {
-    bool show = t->status.state == ATTEMPT_ENDED && !t->logs_late;
-    json_put_str(x, "cause",
-                 !show            ? NULL
-                 : t->status.pull ? "pull"
-                                  : attempt_cause_to_string(t->status.cause));
+    const struct attempt_status *s = task_status(t);
+    bool show = s->state == ATTEMPT_ENDED && !t->logs_late;
+    json_put_str(x, "cause", !show ? NULL : s->pull ? "pull" : attempt_cause_to_string(s->cause));
 }
 
 json_t *task_view(const struct task *t)
 {
     char name[256];
+    const struct attempt_status *s = task_status(t);
     bool gone = t->job->array ? t->job->array->logs_gone : t->job->logs_gone;
     json_t *x = json_object();
     task_name(t, name, sizeof(name));
@@ -234,19 +263,19 @@ json_t *task_view(const struct task *t)
     json_put_str(x, "reason", t->reason[0] ? t->reason : NULL);
     json_put_str(x, "node", t->node_name[0] && t->state != TASK_PENDING ? t->node_name : NULL);
     put_exit(x, t);
-    json_put_str(x, "health", t->status.health ? health_word_to_string(t->status.health) : NULL);
+    json_put_str(x, "health", s->health ? health_word_to_string(s->health) : NULL);
     put_cause(x, t);
     json_put_time(x, "retry_at", retry_ms(t));
     json_put(x, "gpus", gpus_json(t, false));
     json_put(x, "gpu_uuids", gpus_json(t, true));
     json_put(x, "ports", ports_json(t));
-    json_put_str(x, "container_id", t->status.container_id[0] ? t->status.container_id : NULL);
+    json_put_str(x, "container_id", s->container_id[0] ? s->container_id : NULL);
     if (t->attempt)
-        json_put_str(x, "logs", logs_state_to_string(gone ? LOGS_INCOMPLETE : t->status.logs));
+        json_put_str(x, "logs", logs_state_to_string(gone ? LOGS_INCOMPLETE : s->logs));
     else
         json_put(x, "logs", json_null());
     json_put_time(x, "assigned_at", t->assigned_ms);
-    json_put_time(x, "started_at", t->status.started_ms);
-    json_put_time(x, "ended_at", t->logs_late ? 0 : t->status.ended_ms);
+    json_put_time(x, "started_at", s->started_ms);
+    json_put_time(x, "ended_at", t->logs_late ? 0 : s->ended_ms);
     return x;
 }

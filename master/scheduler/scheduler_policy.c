@@ -34,7 +34,7 @@ bool scheduler_task_stuck(const struct task *t, int64_t now_ms)
 static int64_t end_of(const struct cluster *c, const struct task *t, int64_t now_ms)
 {
     int64_t bound = scheduler_bound(c, task_component(t));
-    int64_t start = t->status.started_ms > 0 ? t->status.started_ms : t->assigned_ms;
+    int64_t start = t->status->started_ms > 0 ? t->status->started_ms : t->assigned_ms;
     if (scheduler_task_stuck(t, now_ms))
         return PLAN_NEVER;
     if (t->state == TASK_STOPPING) // any moment now

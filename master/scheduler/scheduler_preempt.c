@@ -127,9 +127,11 @@ void scheduler_preempt(const struct plan_entry *e, const struct plan_victim *v, 
     j->preempting = true;
     plan_queue_remove(c->scheduler->queue, &j->entry); // its tasks that wait come back with it
     c->scheduler->preempting++;
-    (void)snprintf(j->reason, sizeof(j->reason),
+    char reason[REASON_BYTES];
+    (void)snprintf(reason, sizeof(reason),
                    "stopped for job %s (%s), priority %d: starts again when there is room",
                    by->name, by->id, by->spec->priority);
+    reason_set(&j->reason, reason);
     job_dirty(c, j);
     event_emit(c, &(struct event_fields){
                       .type = "job.preempted", .object = "job", .job = j, .reason = j->reason});
@@ -142,6 +144,6 @@ void scheduler_preempt_over(struct cluster *c, struct job *j)
 {
     if (!j->spec->preemptible || !j->reason[0])
         return;
-    j->reason[0] = '\0';
+    reason_set(&j->reason, "");
     job_dirty(c, j);
 }

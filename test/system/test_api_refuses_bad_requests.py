@@ -143,6 +143,38 @@ def test_paging_walks_all_jobs_newest_first(cluster):
     assert len(mine["items"]) == 2 and mine["total"] == page["total"]
 
 
+def test_a_list_as_lines_says_what_the_list_of_objects_says(cluster):
+    ended = cluster.submit(job("exit 3", name="line-ended"))
+    cluster.wait(ended)
+    array = cluster.submit(job("true", name="line-array", array="1-7", resources={"cpu": 99}))
+    ids = [cluster.submit(job("true", name=f"line-{i}", num=2, resources={"cpu": 99})) for i in range(3)]
+
+    def lines(query):
+        a = cluster.api("GET", f"/v1/jobs?{query}", headers={"Accept": "text/tab-separated-values"})
+        assert a.status == 200 and a.headers["Content-Type"].startswith("text/tab-separated-values"), a
+        head, *rows = a.body.decode().splitlines()
+        return [dict(zip(head.split("\t"), row.split("\t"), strict=True)) for row in rows]
+
+    want = cluster.get("/v1/jobs?limit=5")["items"]
+    got = lines("limit=3") + lines(f"limit=2&after={want[2]['id']}")
+    for row, j in zip(got, want, strict=True):
+        for key in ("id", "name", "state", "user", "submitted_at", "started_at", "ended_at", "reason"):
+            assert row[key] == (j[key] or ""), (key, row, j)
+        assert int(row["priority"]) == j["priority"]
+    assert [r["id"] for r in got] == [*ids[::-1], array, ended]
+    assert [(r["running"], r["tasks"]) for r in got] == [("0", "2")] * 3 + [("0", "7"), ("0", "1")]
+    assert "exit code 3" in got[4]["reason"]
+    assert [r["id"] for r in lines("state=over&limit=1")] == [ended] and lines("user=nobody-there") == []
+    assert len(lines("limit=10000")) == cluster.get("/v1/jobs?limit=1")["total"]
+    problem(cluster.api("GET", "/v1/jobs?limit=10001", headers={"Accept": "text/tab-separated-values"}), 400)
+    # The command's table and its ids are made of them.
+    table = cluster.cli("job", "list", "--all", "--limit", "5").stdout.splitlines()
+    assert [x.split()[:4] for x in table[1:]] == [[r["id"], r["name"], r["state"], r["user"]] for r in got]
+    assert cluster.cli("job", "list", "--all", "--limit", "5", "-q").stdout.split() == [r["id"] for r in got]
+    for j in (*ids, array):
+        assert cluster.api("POST", f"/v1/jobs/{j}:stop").status == 200
+
+
 def test_error_about_bytes_that_are_no_text_still_says_something(cluster):
     p = problem(cluster.api("GET", "/v1/jobs/%ff%fe"), 404)
     assert "?" in p["detail"]

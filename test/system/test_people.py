@@ -148,6 +148,8 @@ def test_others_see_the_outline_of_a_job(people):
         listed = people.api(who, "GET", "/v1/jobs").json["items"]
         mine = next(j for j in listed if j["id"] == people.job)
         assert mine["hidden"] is True and "spec" not in mine
+        lines = people.api(who, "GET", "/v1/jobs", headers={"Accept": "text/tab-separated-values"}).body.decode().splitlines()
+        assert next(x for x in lines if x.startswith(people.job)).endswith("\t")  # no reason
         events = people.api(who, "GET", f"/v1/events?job={people.job}").json["items"]
         assert events and all(ev["reason"] is None for ev in events)
     for who in ("ann", "olga", "admin"):
