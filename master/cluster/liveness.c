@@ -113,6 +113,8 @@ static void judge_cluster(struct cluster *c)
     memcpy(c->moves_held, text, sizeof(text));
     if (was == is)
         return;
+    if (was) // it was our network: those that come back last get a new term, too
+        c->judge_from_ms = clock_boot_ms();
     event_emit(c,
                &(struct event_fields){.type = is ? "cluster.moves_held" : "cluster.moves_resumed",
                                       .object = "cluster",
@@ -134,15 +136,18 @@ struct left { // what is still on a silent node
     bool leased, waiting;
 };
 
+// While moves are held only those are over that shall run nowhere else either.
 static struct left judge_tasks(struct cluster *c, struct node *n, int64_t now, const char *reason)
 {
     struct left left = {0};
+    bool held = c->moves_held[0] && !n->off;
     struct assignment *a, *tmp;
     HASH_ITER (hh, n->assignments, a, tmp) {
         struct task *t = a->task;
         if (!t || a->removed || t->state >= TASK_SUCCEEDED || t->logs_late)
             continue;
-        if (!n->off && now < over_at(c, n, t->lease_ms))
+        if ((!n->off && now < over_at(c, n, t->lease_ms)) ||
+            (held && t->job->state != JOB_STOPPING))
             left.leased = true;
         else if (waits_for_a_word(n, t))
             left.waiting = true;
@@ -162,6 +167,8 @@ static void judge_loss(struct cluster *c, struct node *n, int64_t now)
                           : "node %s was not heard from for too long",
                    n->name);
     struct left left = judge_tasks(c, n, now, reason);
+    if (c->moves_held[0] && !n->off)
+        return;
     if (left.waiting && !left.leased)
         node_set_state(
             c, n, NODE_UNREACHABLE,
@@ -203,8 +210,7 @@ void liveness_judge(struct cluster *c)
     }
     judge_cluster(c);
     for (struct node *n = c->nodes; n; n = n->hh.next)
-        if (!c->moves_held[0] || n->off)
-            judge_loss(c, n, now);
+        judge_loss(c, n, now);
     tell_scheduler(c, now);
 }
 

@@ -208,6 +208,26 @@ def test_stopped_master_judges_nobody_for_the_time_it_was_away(hosts):
     assert "attempt.lost" not in kinds and "node.lost" not in kinds, kinds
 
 
+def test_master_that_was_cut_off_judges_nobody_for_that_time(hosts):
+    """Also not the node that comes back last, when the others are heard already."""
+    h = hosts()
+    job, node, attempt = start(h)
+    mark = h.last_event()
+    h.master.cut()
+    h.wait_event("cluster.moves_held", after=mark, seconds=30)
+    threading.Event().wait(2 * AFTER_S)  # the fault lasts
+    h.agents[node].cut()
+    h.master.heal()
+    h.wait_event("cluster.moves_resumed", after=mark, seconds=60)
+    threading.Event().wait(AFTER_S / 2)
+    h.agents[node].heal()
+    h.wait_event("node.ready", after=mark, seconds=60, node=node)
+    wait_line(h.out(node, attempt) / "init.log", "goes on", 30)
+    (h.dir / "data" / "done").touch()
+    done = h.wait_job(job)
+    assert done["state"] == "succeeded" and done["tasks"][0]["attempt"] == 1, done["tasks"]
+
+
 def test_more_than_half_at_once_moves_nothing(hosts):
     h = hosts()
     job, node, _ = start(h)
@@ -256,8 +276,10 @@ def test_master_restarted_while_an_old_attempt_still_stops(hosts):
     no_overlap(h, [1, 2])
 
 
-def test_stop_on_a_silent_node_waits_for_the_lease(hosts):
-    h = hosts()
+@pytest.mark.parametrize("nodes", [3, 1], ids=["one of three", "the only one"])
+def test_stop_on_a_silent_node_waits_for_the_lease(hosts, nodes):
+    """Also when more than half of the nodes are silent: what is stopped is moved nowhere."""
+    h = hosts(nodes)
     job, node, _ = start(h, action="wait")
     mark = h.last_event()
     h.agents[node].cut()

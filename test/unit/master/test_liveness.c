@@ -187,6 +187,43 @@ START_TEST(stop_waits_for_the_lease)
     }
 END_TEST
 
+START_TEST(who_comes_back_last_gets_a_new_term)
+    {
+        struct agent *x = start(JOB("{\"after\":\"20s\"}"));
+        cluster->judge_from_ms -= 300000;
+        a.node->seen_boot_ms -= 300000;
+        b.node->seen_boot_ms -= 300000;
+        silence(&d, 300000);
+        ck_assert_ptr_nonnull(strstr(cluster_moves_held(cluster), "3 of 3"));
+        silent_for(x, 0);
+        ck_assert_str_eq(cluster_moves_held(cluster), "");
+        ck_assert_int_eq(t->attempt, 1);
+        silent_for(x, 22900);
+        ck_assert_int_eq(t->attempt, 1);
+        silent_for(x, 300);
+        ck_assert_int_eq(t->attempt, 2);
+    }
+END_TEST
+
+START_TEST(stop_ends_with_the_lease_also_when_nothing_is_moved)
+    {
+        (void)start(JOB("{\"after\":\"20s\"}"));
+        cluster_job_stop(cluster, t->job, "ann", "enough");
+        settle();
+        cluster->judge_from_ms -= 22000;
+        a.node->seen_boot_ms -= 22000;
+        b.node->seen_boot_ms -= 22000;
+        silence(&d, 22000);
+        ck_assert_ptr_nonnull(strstr(cluster_moves_held(cluster), "3 of 3"));
+        ck_assert_int_eq(t->state, TASK_STOPPING);
+        a.node->seen_boot_ms -= 2000;
+        b.node->seen_boot_ms -= 2000;
+        silence(&d, 2000);
+        ck_assert_int_eq(t->state, TASK_STOPPED);
+        ck_assert_int_eq(t->node->state, NODE_UNREACHABLE);
+    }
+END_TEST
+
 START_TEST(more_than_half_at_once_moves_nothing)
     {
         struct err e = {""};
@@ -253,6 +290,8 @@ int main(void)
     tcase_add_test(k, fail_ends_the_job);
     tcase_add_test(k, wait_needs_a_word);
     tcase_add_test(k, stop_waits_for_the_lease);
+    tcase_add_test(k, who_comes_back_last_gets_a_new_term);
+    tcase_add_test(k, stop_ends_with_the_lease_also_when_nothing_is_moved);
     tcase_add_test(k, more_than_half_at_once_moves_nothing);
     tcase_add_test(k, a_longer_lease_of_the_master_before_is_waited_out);
     tcase_add_test(k, an_agent_that_took_our_assignment_has_our_lease);
