@@ -220,7 +220,7 @@ static void print_ahead(const json_t *ahead)
     (void)printf("\n");
 }
 
-static void print_node_reasons(const struct cli *cli, const json_t *nodes)
+static void print_node_reasons(const struct cli *cli, const json_t *nodes, long long total)
 {
     static const char *const headings[] = {"NODE", "WHY NOT HERE", NULL};
     size_t i, k;
@@ -239,6 +239,8 @@ static void print_node_reasons(const struct cli *cli, const json_t *nodes)
         (void)printf("\n");
         table_print(t, cli->color);
     }
+    if (total > (long long)json_array_size(nodes))
+        (void)printf("and %lld nodes more\n", total - (long long)json_array_size(nodes));
     table_free(t);
 }
 
@@ -279,7 +281,7 @@ static int explain_one(struct cli *cli, const struct args *args, const char *ref
         print_blocker(b);
     }
     print_ahead(json_object_get(x, "ahead"));
-    print_node_reasons(cli, json_object_get(x, "nodes"));
+    print_node_reasons(cli, json_object_get(x, "nodes"), json_opt_i64(x, "nodes_total", 0));
     return CLI_OK;
 }
 

@@ -31,6 +31,7 @@ static json_t *explanation_json(struct cluster *c, const struct plan_explanation
     json_put_str(j, "summary", x->summary);
     json_put(j, "blockers", blockers);
     json_put(j, "nodes", nodes);
+    json_put_i64(j, "nodes_total", (int64_t)x->n_nodes);
     return j;
 }
 
@@ -86,6 +87,7 @@ void jobs_explain(struct call *call)
             json_put_str(body, "why", held ? "held" : why);
         json_put(body, "blockers", json_array());
         json_put(body, "nodes", json_array());
+        json_put_i64(body, "nodes_total", 0);
     }
     if (more)
         (void)json_object_update(body, more);

@@ -34,15 +34,15 @@ static bool fits_alone(struct plan_index *x, const struct plan_need *need)
 }
 
 // The first task in order that fits nowhere; NULL = each would fit alone.
-static const struct plan_demand *find_misfit(struct trial *t)
+static const struct plan_demand *find_misfit(struct plan_index *x, const struct plan_job *job)
 {
     struct plan_need last = {.cpu = -1};
-    for (size_t k = 0; k < t->job.n_tasks; k++) {
-        const struct plan_demand *d = &t->job.tasks[t->order[k].task].demand;
-        struct plan_need need = need_of(t->index, d);
+    for (size_t k = 0; k < job->n_tasks; k++) {
+        const struct plan_demand *d = &job->tasks[x->order[k].task].demand;
+        struct plan_need need = need_of(x, d);
         if (same_need(&need, &last))
             continue;
-        if (!fits_alone(t->index, &need))
+        if (!fits_alone(x, &need))
             return d;
         last = need;
     }
@@ -97,12 +97,15 @@ static void add_tally(struct plan_explanation *ret, struct tally *tally)
     }
 }
 
-static void give_reasons(const struct trial *t, const struct plan_demand *d,
+// Written out for the first nodes, counted for all.
+static void give_reasons(const struct plan_node *nodes, const struct plan_demand *d,
                          struct plan_explanation *ret)
 {
     struct tally tally = {0};
-    for (size_t i = 0; i < ret->n_reasons; i++)
-        node_reason(&t->nodes[i], d, &tally, ret->reasons[i].text, sizeof(ret->reasons[i].text));
+    for (size_t i = 0; i < ret->n_nodes; i++) {
+        struct text t = reason_text(ret, i);
+        node_reason(&nodes[i], d, &tally, &t);
+    }
     add_tally(ret, &tally);
 }
 
@@ -121,10 +124,10 @@ static int explain_gang(struct trial *t, const struct plan_node *nodes,
         text_add(&text, "fits now");
         return 0;
     }
-    for (size_t i = 0; i < ret->n_reasons; i++)
+    for (size_t i = 0; i < ret->n_nodes; i++)
         eligible += !nodes[i].ineligible;
     add_blocker(ret, LACK_GANG, eligible, (int64_t)(t->job.n_tasks - fitted));
-    give_reasons(t, stuck, ret);
+    give_reasons(t->nodes, stuck, ret);
     summary_of_gang(&before, t->nodes, &t->job, stuck, fitted, ret->summary, sizeof(ret->summary));
     return 0;
 }
@@ -142,7 +145,7 @@ static int explain_scope(struct trial *t, struct plan_explanation *ret)
         r = scope_place(&s);
     if (r == 0 && s.stuck) {
         if (s.stuck_gang)
-            add_blocker(ret, LACK_GANG, (int)ret->n_reasons, (int64_t)(s.wanted - s.most));
+            add_blocker(ret, LACK_GANG, (int)ret->n_nodes, (int64_t)(s.wanted - s.most));
         explain_ruled(&s, ret, &tally);
         add_tally(ret, &tally);
     } else if (r == 0) {
@@ -153,30 +156,49 @@ static int explain_scope(struct trial *t, struct plan_explanation *ret)
     return r;
 }
 
-static int explain_trial(struct trial *t, const struct plan_node *nodes,
-                         struct plan_explanation *ret)
+// Each task alone would fit.
+static int explain_together(const struct plan_node *nodes, size_t n, const struct plan_job *job,
+                            struct plan_explanation *ret)
 {
-    for (size_t i = 0; i < ret->n_reasons; i++)
-        ret->reasons[i].node = (int)i;
-    plan_order_tasks(t->index, &t->job, t->order);
-    const struct plan_demand *misfit = find_misfit(t);
+    struct trial t = {0};
+    int r = trial_copy(&t, nodes, n, job);
+    if (r == 0) {
+        plan_order_tasks(t.index, &t.job, t.order);
+        r = job->rules ? explain_scope(&t, ret) : explain_gang(&t, nodes, ret);
+    }
+    trial_free(&t);
+    return r;
+}
+
+static int explain(struct plan_index *x, const struct plan_job *job, struct plan_explanation *ret)
+{
+    int r = plan_index_room(x, job->n_tasks);
+    if (r < 0)
+        return r;
+    plan_order_tasks(x, job, x->order);
+    const struct plan_demand *misfit = find_misfit(x, job);
     if (!misfit)
-        return t->job.rules ? explain_scope(t, ret) : explain_gang(t, nodes, ret);
-    give_reasons(t, misfit, ret);
-    summary_of_task(t->nodes, ret->n_reasons, misfit, ret->summary, sizeof(ret->summary));
+        return explain_together(x->nodes, x->n, job, ret);
+    give_reasons(x->nodes, misfit, ret);
+    summary_of_task(x->nodes, x->n, misfit, ret->summary, sizeof(ret->summary));
     return 0;
 }
 
 int plan_explain(const struct plan_node *nodes, size_t n_nodes, const struct plan_job *job,
                  struct plan_explanation *ret)
 {
-    struct trial t = {0};
-    struct plan_explanation x = {.n_reasons = n_nodes};
-    x.reasons = calloc(n_nodes + 1, sizeof(*x.reasons));
-    int r = x.reasons ? trial_copy(&t, nodes, n_nodes, job) : -ENOMEM;
+    struct plan_index *index = NULL;
+    struct plan_explanation x = {
+        .n_nodes = n_nodes, .n_reasons = n_nodes < PLAN_REASONS_MAX ? n_nodes : PLAN_REASONS_MAX};
+    x.reasons = calloc(x.n_reasons + 1, sizeof(*x.reasons));
+    // An index changes nodes only by placing, and nothing is placed on this one.
+    int r =
+        x.reasons ? plan_index_new((struct plan_node *)(uintptr_t)nodes, n_nodes, &index) : -ENOMEM;
+    for (size_t i = 0; i < x.n_reasons && r == 0; i++)
+        x.reasons[i].node = (int)i;
     if (r == 0)
-        r = explain_trial(&t, nodes, &x);
-    trial_free(&t);
+        r = explain(index, job, &x);
+    plan_index_free(index);
     if (r < 0)
         plan_explanation_free(&x);
     else

@@ -129,34 +129,44 @@ void tally_add(struct tally *t, enum lack l, int64_t short_by)
         t->short_by[l] = short_by;
 }
 
+struct text reason_text(struct plan_explanation *x, size_t node)
+{
+    return node < x->n_reasons ? text_on(x->reasons[node].text, sizeof(x->reasons[node].text))
+                               : (struct text){0};
+}
+
 void node_reason(const struct plan_node *n, const struct plan_demand *d, struct tally *tally,
-                 char *out, size_t size)
+                 struct text *t)
 {
     char label[CONSTRAINT_LABEL_BYTES], condition[CONSTRAINT_TEXT_BYTES];
-    struct text t = text_on(out, size);
     if (n->ineligible) {
         tally_add(tally, LACK_NODE, 0);
-        text_add(&t, "%s", n->ineligible);
+        text_next(t);
+        text_add(t, "%s", n->ineligible);
         return;
     }
     if (!node_runs(n, d)) {
         tally_add(tally, LACK_RUNTIME, 0);
-        text_add(&t, "runtime: needs a %s node, this is a %s node",
+        text_next(t);
+        text_add(t, "runtime: needs a %s node, this is a %s node",
                  runtime_to_string((unsigned)d->runtimes), runtime_to_string(n->runtime));
     }
     if (node_full(n)) {
         tally_add(tally, LACK_TASKS, 0);
-        text_add(&t, "%stasks: it has %d, the most that it may have", out[0] ? "; " : "", n->tasks);
+        text_next(t);
+        text_add(t, "tasks: it has %d, the most that it may have", n->tasks);
     }
     if (node_kept(n, d)) {
         tally_add(tally, LACK_EXCLUSIVE, 0);
-        text_add(&t, "%sexclusive: another job has the node alone", out[0] ? "; " : "");
+        text_next(t);
+        text_add(t, "exclusive: another job has the node alone");
     }
     if (where_unmet(n, d->where, label, condition)) {
         const char *has = where_label(n, label);
         tally_add(tally, LACK_LABELS, 0);
-        text_add(&t, "%slabels: needs %.60s %.60s, has %s%.30s", out[0] ? "; " : "", label,
-                 condition, has ? "" : "none", has ? has : "");
+        text_next(t);
+        text_add(t, "labels: needs %.60s %.60s, has %s%.30s", label, condition, has ? "" : "none",
+                 has ? has : "");
     }
     for (int i = 0; i < LACK_AMOUNTS; i++) {
         enum lack l = (enum lack)i;
@@ -164,7 +174,8 @@ void node_reason(const struct plan_node *n, const struct plan_demand *d, struct 
         if (!node_lacks(n, d, l, &short_by))
             continue;
         tally_add(tally, l, short_by);
-        text_add(&t, "%s", out[0] ? "; " : "");
-        amount_reason(&t, n, d, l, short_by);
+        text_next(t);
+        if (t->left)
+            amount_reason(t, n, d, l, short_by);
     }
 }

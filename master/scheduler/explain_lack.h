@@ -34,6 +34,8 @@ static inline bool node_kept(const struct plan_node *n, const struct plan_demand
 {
     return n->exclusive > 0 && !d->ruled;
 }
-// Writes why the task cannot run there ("" when it can) and counts it.
+// Where the reason of a node is written; of those behind the first ones none is.
+struct text reason_text(struct plan_explanation *x, size_t node);
+// Writes why the task cannot run there (nothing when it can) behind what is there, and counts it.
 void node_reason(const struct plan_node *n, const struct plan_demand *d, struct tally *tally,
-                 char *out, size_t size);
+                 struct text *t);

@@ -3,8 +3,6 @@
 // that finds no place beside what was placed before it.
 #include "master/scheduler/explain_ruled.h"
 
-#include <string.h>
-
 static const char *name_of(const struct scope *s, uint16_t group)
 {
     return s->rules->names[group];
@@ -33,17 +31,10 @@ static void rule_reason(const struct scope *s, size_t node, const struct plan_de
 
 static void node_reasons(const struct scope *s, struct plan_explanation *ret, struct tally *tally)
 {
-    for (size_t i = 0; i < ret->n_reasons; i++) {
-        char *out = ret->reasons[i].text;
-        size_t size = sizeof(ret->reasons[i].text);
-        struct text t = text_on(out, size);
+    for (size_t i = 0; i < ret->n_nodes; i++) {
+        struct text t = reason_text(ret, i);
         rule_reason(s, i, s->stuck, tally, &t);
-        size_t used = strlen(out);
-        if (used)
-            text_add(&t, "; ");
-        node_reason(&s->x->nodes[i], s->stuck, tally, t.at, t.left);
-        if (used && !*t.at)
-            out[used] = '\0';
+        node_reason(&s->x->nodes[i], s->stuck, tally, &t);
     }
 }
 

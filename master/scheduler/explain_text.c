@@ -20,18 +20,26 @@ const char *lack_to_string(enum lack l)
 struct text text_on(char *buffer, size_t size)
 {
     buffer[0] = '\0';
-    return (struct text){.at = buffer, .left = size};
+    return (struct text){.begin = buffer, .at = buffer, .left = size};
 }
 
 void text_add(struct text *t, const char *fmt, ...)
 {
     va_list args;
+    if (t->left == 0)
+        return;
     va_start(args, fmt);
     int n = vsnprintf(t->at, t->left, fmt, args);
     va_end(args);
     size_t step = n < 0 ? 0 : (size_t)n < t->left ? (size_t)n : t->left - 1;
     t->at += step;
     t->left -= step;
+}
+
+void text_next(struct text *t)
+{
+    if (t->at != t->begin)
+        text_add(t, "; ");
 }
 
 static void cores(int64_t milli, char *out)

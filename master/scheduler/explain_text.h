@@ -21,12 +21,15 @@ enum lack {
 #define LACK_AMOUNTS LACK_RUNTIME // those before it are amounts
 const char *lack_to_string(enum lack l);
 
-struct text { // a fixed buffer that is filled from the left; what doesn't fit is cut
-    char *at;
+// A fixed buffer that is filled from the left; what doesn't fit is cut. All zero: nothing is
+// written.
+struct text {
+    char *begin, *at;
     size_t left;
 };
 struct text text_on(char *buffer, size_t size);
 void text_add(struct text *t, const char *fmt, ...) PRINTF_LIKE(2, 3);
+void text_next(struct text *t); // "; " behind what is there, if anything is
 
 // "1.5" (cores), "8 GiB" / "512 MiB" (rounded up or down to whole MiB), "2". out: AMOUNT_BYTES.
 #define AMOUNT_BYTES 40

@@ -152,10 +152,11 @@ struct plan_blocker {
     int64_t short_by; // smallest shortage over those nodes, in the resource's unit (millicores,
                       // bytes, cards, ports; "gang": tasks that found no place); 0 = n/a
 };
+#define PLAN_REASONS_MAX 100
 struct plan_explanation {
     char summary[256];           // one sentence for people
-    struct plan_reason *reasons; // one per node, in the nodes' order
-    size_t n_reasons;
+    struct plan_reason *reasons; // of the first nodes, at most PLAN_REASONS_MAX, in their order
+    size_t n_reasons, n_nodes;
     struct plan_blocker blockers[11];
     size_t n_blockers;
 };

@@ -202,6 +202,28 @@ static double one_more(size_t n, bool kept, int times)
     return took * 1e3;
 }
 
+// One that waits on a full cluster, of one task and of many.
+static double explained(size_t n, size_t tasks, int times)
+{
+    struct cluster c = cluster_make(n);
+    struct load l = load_make(TASKS_PER_JOB, ALLOC_BEST_FIT, false);
+    fill(&c);
+    if (tasks > 1)
+        c.nodes[0].free = c.nodes[0].total; // each would fit alone
+    l.jobs[0].n_tasks = tasks;
+    double from = now_s();
+    for (int i = 0; i < times; i++) {
+        struct plan_explanation x;
+        if (plan_explain(c.nodes, n, &l.jobs[0], &x) < 0 || x.n_blockers == 0)
+            abort();
+        plan_explanation_free(&x);
+    }
+    double took = (now_s() - from) / times;
+    cluster_free(&c);
+    load_free(&l);
+    return took * 1e3;
+}
+
 int main(void)
 {
     static const char *const names[ALLOC_MAX] = {"best_fit", "spread", "balanced", "compacted"};
@@ -215,5 +237,7 @@ int main(void)
     for (size_t n = 1000; n <= 50000; n = n == 10000 ? 50000 : n * 10)
         printf("one_more_job_ms_%zu_nodes: %.4f (index kept: %.4f)\n", n, one_more(n, false, 20),
                one_more(n, true, 200));
+    printf("explain_ms_10000_nodes: %.2f (of %d tasks: %.2f)\n", explained(10000, 1, 20),
+           TASKS_PER_JOB, explained(10000, TASKS_PER_JOB, 20));
     return 0;
 }

@@ -257,12 +257,49 @@ START_TEST(test_what_is_short_is_enough)
     }
 END_TEST
 
+#define MANY (PLAN_REASONS_MAX + 50)
+
+// All are counted, the first ones are told, and the last one decides, whether it is told or not.
+START_TEST(test_of_many_nodes_the_first_are_told)
+    {
+        static char names[MANY][8];
+        static struct plan_node nodes[MANY];
+        for (size_t tasks = 1; tasks <= 2; tasks++) {
+            struct plan_task list[2];
+            struct plan_job job = {.id = "j", .tasks = list, .n_tasks = tasks};
+            struct plan_explanation x;
+            for (size_t i = 0; i < MANY; i++) {
+                (void)snprintf(names[i], sizeof(names[i]), "n%zu", i);
+                nodes[i] = (struct plan_node){.name = names[i],
+                                              .runtime = PLAN_RUNTIME_ANY,
+                                              .total = {4000, GIB, 0},
+                                              .free = {1000, GIB, 0}};
+            }
+            nodes[MANY - 1].free.cpu_milli = tasks > 1 ? 3000 : 1500; // one would fit; or none
+            for (size_t k = 0; k < tasks; k++)
+                list[k] = (struct plan_task){
+                    .demand = {.resources = {2000, 0, 0}, .runtimes = PLAN_RUNTIME_ANY}};
+            ck_assert_int_eq(plan_explain(nodes, MANY, &job, &x), 0);
+            ck_assert_uint_eq(x.n_nodes, MANY);
+            ck_assert_uint_eq(x.n_reasons, PLAN_REASONS_MAX);
+            ck_assert_str_eq(x.reasons[PLAN_REASONS_MAX - 1].text,
+                             "cpu: needs 2, free 1 (short by 1)");
+            const struct plan_blocker *cpu = &x.blockers[tasks > 1];
+            ck_assert_str_eq(cpu->what, "cpu");
+            ck_assert_int_eq(cpu->nodes, MANY);
+            ck_assert_int_eq(cpu->short_by, tasks > 1 ? 1000 : 500);
+            plan_explanation_free(&x);
+        }
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("explain");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, test_row, 0, (int)ARRAY_SIZE(rows));
     tcase_add_test(t, test_changes_nothing);
+    tcase_add_test(t, test_of_many_nodes_the_first_are_told);
     tcase_add_test(t, test_what_is_short_is_enough);
     return run_case("explain", t);
 }
