@@ -9,7 +9,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from container_engine import Engine  # noqa: E402
-from meadow_cluster import BIN, Cluster  # noqa: E402
+from meadow_cluster import BIN, Cluster  # noqa: E402  (test/lib is on the path from here)
+from node_site import Agent, Master  # noqa: E402
+import hosts as net  # noqa: E402
 
 
 def pytest_configure(config):
@@ -59,6 +61,54 @@ def cluster(binaries):
         done = c.down()
         shutil.rmtree(folder, ignore_errors=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def hosts(binaries):
+    """hosts(3, kind=Hosts, **more): a master and agents of the test's own, each in a network namespace."""
+    why = net.usable()
+    if why:
+        pytest.skip(why)
+    made = []
+
+    def make(nodes=3, kind=net.Hosts, **more):
+        folder = Path(tempfile.mkdtemp(prefix="mh-", dir="/tmp"))
+        made.append((folder, None))
+        h = kind(folder / "h", nodes, **more)
+        made[-1] = (folder, h)
+        return h
+
+    yield make
+    for folder, h in made:
+        if h:
+            h.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def make_site(binaries):
+    """make_site(**configuration of the master): a running master; agents one by one by its .agent(...)."""
+    folder = Path(tempfile.mkdtemp(prefix="mn-", dir="/tmp"))
+    daemons = []
+
+    def make(**config):
+        master = Master(folder / "m", **config)
+        daemons.append(master)
+        master.start()
+
+        def agent(name, token=None, state=None, **more):
+            a = Agent(master, name, token or master.token(), state, **more)
+            daemons.append(a)
+            return a.start()
+
+        master.agent = agent
+        return master
+
+    yield make
+    for d in reversed(daemons):
+        d.stop()
+        assert "Sanitizer" not in d.log(), d.log()[-4000:]
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

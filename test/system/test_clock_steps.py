@@ -3,23 +3,14 @@
 and its Redis live by a clock of their own (test/lib/clock_stub.c)."""
 
 import datetime
-import shutil
 import subprocess
-import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 
-import pytest
 import sealed_client
 from meadow_cluster import Answer
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import PATIENCE, Hosts, usable, wait_line  # noqa: E402
-from set_clock import SetClock  # noqa: E402
-
-pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
+from hosts import PATIENCE, Hosts, wait_line
+from set_clock import SetClock
 
 AFTER_S = 6.2
 BEAT = 'while [ ! -e "$MEADOW_DATA/done" ]; do echo "$MEADOW_ATTEMPT $(date +%s)" >> "$MEADOW_DATA/beats"; sleep 0.1; done'
@@ -61,15 +52,6 @@ class OneClock(ClockHosts):
         return super().prepare_agent(host)
 
 
-@pytest.fixture
-def hosts(request):
-    folder = Path(tempfile.mkdtemp(prefix="mh-", dir="/tmp"))
-    h = getattr(request, "param", ClockHosts)(folder / "h", 3)
-    yield h
-    h.close()
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def when(text):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
@@ -94,7 +76,7 @@ def lasts(h):
 
 
 def test_clock_of_the_master_is_set(hosts):
-    h = hosts
+    h = hosts(3, ClockHosts)
     h.api("POST", "/v1/tokens", {"name": "makes the user", "user": "root"})
     sealed, replay = (sealed_client.Client(ForSealed(h)) for _ in range(2))
     beats = h.api("POST", "/v1/jobs", {"name": "beats", "components": {"m": {"command": BEAT, "num": 3, "timeout": "10m", **STAY}}})["id"]
@@ -128,9 +110,8 @@ def test_clock_of_the_master_is_set(hosts):
     assert h.wait_job(beats)["state"] == "succeeded"
 
 
-@pytest.mark.parametrize("hosts", [OneClock], indirect=True)
 def test_clock_that_the_nodes_agree_with_is_believed(hosts):
-    h = hosts
+    h = hosts(3, OneClock)
     limits = {"deadline": "50m", "wait_limit": "40m"}  # counted from the submission, whatever the clock said then
     early = h.api("POST", "/v1/jobs", {"name": "early", **limits, "components": {"m": {"command": "true", "resources": {"cpu": 64}}}})["id"]
     shown = h.get(f"/v1/jobs/{early}")

@@ -2,27 +2,10 @@
 """What meadow stores has bounds."""
 
 import os
-import shutil
 import signal
-import sys
-import tempfile
-from pathlib import Path
-
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import Hosts, usable, wait_line  # noqa: E402
-
-pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
 
 
-@pytest.fixture
-def hosts():
-    folder = Path(tempfile.mkdtemp(prefix="mh-", dir="/tmp"))
-    h = Hosts(folder / "h", 1)
-    yield h
-    h.close()
-    shutil.rmtree(folder, ignore_errors=True)
+from hosts import wait_line
 
 
 def on_disk(h):
@@ -31,7 +14,7 @@ def on_disk(h):
 
 def test_logs_of_all_tasks_reach_their_bound(hosts):
     """The logs of the job that ended first go first, its record stays; also what was there when the master started is counted."""
-    h = hosts
+    h = hosts(1)
     write = "head -c 300000 /dev/zero | tr '\\0' x | fold -w 99"
 
     def run(name):
@@ -60,7 +43,7 @@ def test_logs_of_all_tasks_reach_their_bound(hosts):
 
 
 def test_log_file_of_a_daemon_is_full(hosts):
-    h = hosts
+    h = hosts(1)
     agent = h.agents["node-1"]
     old = agent.log.with_name(agent.log.name + ".1")
     agent.kill(signal.SIGTERM)

@@ -4,18 +4,10 @@ within seconds, nothing that was acknowledged is lost, and with room again all g
 
 import os
 import select
-import shutil
-import sys
-import tempfile
 import threading
 from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import Hosts, usable, wait_line  # noqa: E402
-
-pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
+from hosts import Hosts, wait_line
 
 SHOWN_S = 5
 AFTER_S = 6.2  # the least at a sync interval of 300 ms
@@ -34,15 +26,6 @@ class Disks(Hosts):
         self.volume(f"node-{host.number}", host.state)
         host.run = host.state / "run"  # as in a local cluster
         return super().prepare_agent(host)
-
-
-@pytest.fixture
-def hosts():
-    folder = Path(tempfile.mkdtemp(prefix="mh-", dir="/tmp"))
-    h = Disks(folder / "h", 2)
-    yield h
-    h.close()
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def submit(h, name, command="true", **component):
@@ -91,7 +74,7 @@ def shows(h, text):
 
 
 def test_disk_of_the_master_is_full(hosts):
-    h = hosts
+    h = hosts(2, Disks)
     job, _ = lines(h)
     acknowledged = [submit(h, f"a-{i}") for i in range(5)]
     h.fill("master")
@@ -107,7 +90,7 @@ def test_disk_of_the_master_is_full(hosts):
 
 
 def test_disk_of_redis_is_full(hosts):
-    h = hosts
+    h = hosts(2, Disks)
     job, _ = lines(h)
     acknowledged = [submit(h, f"a-{i}") for i in range(5)]
     h.fill("redis")
@@ -129,7 +112,7 @@ def test_disk_of_redis_is_full(hosts):
 
 
 def test_disk_of_a_node_is_full(hosts):
-    h = hosts
+    h = hosts(2, Disks)
     job, node = lines(h)
     chatty = submit(h, "chatty", CHATTY, constraints={"node": node})
     h.wait_event("task.running", seconds=30, job=chatty)

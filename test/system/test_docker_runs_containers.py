@@ -3,7 +3,6 @@
 
 import http.client
 import http.server
-import json
 import os
 import shutil
 import signal
@@ -111,7 +110,7 @@ def test_ends_are_told_apart(docker, engine):
             assert task["cause"] == cause, (name, task)
         if code is not None:
             assert (task["exit_code"], task["signal"]) == (code, sig), (name, task)
-        told = [e["reason"] for e in docker.get(f"/v1/events?limit=1000")["items"] if e["type"] == f"task.{state}" and e["job"] == jobs[name]]
+        told = [e["reason"] for e in docker.get("/v1/events?limit=1000")["items"] if e["type"] == f"task.{state}" and e["job"] == jobs[name]]
         assert told and reason in told[-1], (name, told)
 
 

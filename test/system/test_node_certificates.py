@@ -3,45 +3,19 @@
 clocks; TLS versions."""
 
 import http.client
-import shutil
+import json
 import signal
 import ssl
 import subprocess
-import tempfile
 import threading
 import time
 from pathlib import Path
 
 import pytest
 from meadow_cluster import job
-from node_site import Agent, Master, new_key, sync_body
+from node_site import new_key, sync_body
 
 ONLINE = "the master answers again|connected to the master"
-
-
-@pytest.fixture
-def site(binaries):
-    folder = Path(tempfile.mkdtemp(prefix="mc-", dir="/tmp"))
-    daemons = []
-
-    def make(**config):
-        master = Master(folder / "m", **config)
-        daemons.append(master)
-        master.start()
-
-        def agent(name, token=None, **more):
-            a = Agent(master, name, token or master.token(), **more)
-            daemons.append(a)
-            return a.start()
-
-        master.agent = agent
-        return master
-
-    yield make
-    for d in reversed(daemons):
-        d.stop()
-        assert "Sanitizer" not in d.log(), d.log()[-4000:]
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def join(m, folder, name):
@@ -62,8 +36,8 @@ def sync(m, cert, key, **more):
     return m.https("POST", "/v1/agent/report", sync_body("iaaaaaaaaaaaaaaaa", int(time.time() * 1000), **more), cert=cert, key=key)
 
 
-def test_the_old_certificate_is_good_until_the_new_one_is_used(site, tmp_path):
-    m = site()
+def test_the_old_certificate_is_good_until_the_new_one_is_used(make_site, tmp_path):
+    m = make_site()
     old, key, csr = join(m, tmp_path, "one")
     assert sync(m, old, key).status == 200
     renewed = [m.https("POST", "/v1/agent/renew", {"csr": csr}, cert=old, key=key) for _ in range(2)]  # the first answer was lost
@@ -85,8 +59,8 @@ def test_the_old_certificate_is_good_until_the_new_one_is_used(site, tmp_path):
     assert m.https("POST", "/v1/agent/renew", {"csr": "x"}, cert=new, key=key).status == 400
 
 
-def test_one_that_is_over_may_only_renew(site, tmp_path):
-    m = site(certificates={"node": "4s", "server": "90d"})
+def test_one_that_is_over_may_only_renew(make_site, tmp_path):
+    m = make_site(certificates={"node": "4s", "server": "90d"})
     cert, key, csr = join(m, tmp_path, "old")
     assert sync(m, cert, key).status == 200
     a = m.agent("live")
@@ -108,8 +82,8 @@ def test_one_that_is_over_may_only_renew(site, tmp_path):
     a.wait_log(ONLINE, after=at)
 
 
-def test_agents_renew_while_they_work(site):
-    m = site(certificates={"node": "3s", "server": "90d"})
+def test_agents_renew_while_they_work(make_site):
+    m = make_site(certificates={"node": "3s", "server": "90d"})
     agents = [m.agent("one"), m.agent("two")]
     m.wait_ready(2)
     last = m.last_event()
@@ -157,8 +131,8 @@ class Load(threading.Thread):
                 conn = None
 
 
-def test_server_certificates_change_under_load(site):
-    m = site(certificates={"node": "3s", "server": "3s"}, limits={"address_rate": 100000, "address_burst": 100000, "identity_rate": 100000,
+def test_server_certificates_change_under_load(make_site):
+    m = make_site(certificates={"node": "3s", "server": "3s"}, limits={"address_rate": 100000, "address_burst": 100000, "identity_rate": 100000,
                                                                   "identity_burst": 100000})
     m.agent("one")
     m.wait_ready(1)
@@ -198,8 +172,8 @@ def sign(folder, name, ca, days):
     return cert, key
 
 
-def test_a_certificate_of_ones_own(site, tmp_path):
-    m = site()
+def test_a_certificate_of_ones_own(make_site, tmp_path):
+    m = make_site()
     a = m.agent("one")
     m.wait_ready(1)
     ca = make_ca(tmp_path, "company")
@@ -229,8 +203,10 @@ def test_a_certificate_of_ones_own(site, tmp_path):
     assert before.status == 200
     sign(tmp_path, "server", ca, 5)
     at = len(m.lines)
+    (m.dir / "master.yml").write_text(json.dumps({**m.config, "log_level": "debug"}))
     m.proc.send_signal(signal.SIGHUP)
     m.wait_log("server's certificate is new", after=at)
+    m.wait_log("reloaded: log_level is debug", after=at)
     cluster = m.get("/v1/cluster")
     assert cluster["certificates"]["server"]["days_left"] in (4, 5)
     assert any("the server's certificate is over in" in w and "SIGHUP" in w for w in cluster["warnings"])
@@ -241,8 +217,8 @@ def test_a_certificate_of_ones_own(site, tmp_path):
     assert m.https("GET", "/healthz", context=context).status == 200
 
 
-def test_configuration_that_can_not_be(site, tmp_path):
-    m = site()
+def test_configuration_that_can_not_be(make_site, tmp_path):
+    m = make_site()
     m.stop()
     for tls, text in (({"cert": "/x"}, "tls.key"), ({"key": "/x"}, "tls.cert"), ({"cert": "/x", "key": "/y"}, "tls.ca"), ({"min_version": "1.1"}, "1.2")):
         path = save(tmp_path, "bad.yml", str({**m.config, "tls": tls}).replace("'", '"'))
@@ -250,8 +226,8 @@ def test_configuration_that_can_not_be(site, tmp_path):
         assert done.returncode == 1 and text in done.stderr, done
 
 
-def test_names_metrics_and_clocks(site, tmp_path):
-    m = site(names=["meadow.example", "192.0.2.7"])
+def test_names_metrics_and_clocks(make_site, tmp_path):
+    m = make_site(names=["meadow.example", "192.0.2.7"])
     names = m.get("/v1/cluster")["certificates"]["server"]["names"]
     assert {"localhost", "127.0.0.1", "meadow.example", "192.0.2.7"} <= set(names)
     assert "the server's certificate: 89 days" in m.cli("status").stdout
@@ -272,8 +248,8 @@ def test_names_metrics_and_clocks(site, tmp_path):
         assert line in metrics
 
 
-def test_tls_versions(site):
-    m = site()
+def test_tls_versions(make_site):
+    m = make_site()
     old = m.tls()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     with pytest.raises((ssl.SSLError, ConnectionError)):

@@ -2,39 +2,16 @@
 """Draining nodes, with hosts in network namespaces: what may finish, what the deadline moves, over restarts of the master and steps of its
 clock, and orders that contradict each other."""
 
-import shutil
 import signal
-import sys
-import tempfile
 import time
-from pathlib import Path
 
-import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import Hosts, usable, wait_line  # noqa: E402
-from set_clock import SetClock  # noqa: E402
+from hosts import wait_line
+from set_clock import SetClock
 
-pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
 
 # Ends by itself when told to; says how it was stopped.
 WORK = 'trap "echo asked >> $MEADOW_DATA/asked; exit 0" TERM; echo "$MEADOW_ATTEMPT" >> $MEADOW_DATA/starts; while [ ! -e "$MEADOW_DATA/done" ]; do sleep 0.05; done'
-
-
-@pytest.fixture
-def hosts():
-    made = []
-
-    def make(nodes=2, **kw):
-        folder = Path(tempfile.mkdtemp(prefix="mh-", dir="/tmp"))
-        h = Hosts(folder / "h", nodes, **kw)
-        made.append((folder, h))
-        return h
-
-    yield make
-    for folder, h in made:
-        h.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def start(h, name="work", **more):
@@ -56,7 +33,7 @@ def finish(h, job):
 
 
 def test_node_is_drained(hosts):
-    h = hosts()
+    h = hosts(2)
     job, node = start(h)
     mark = h.last_event()
     shown = drain(h, node, reason="dust")
@@ -72,7 +49,7 @@ def test_node_is_drained(hosts):
 
 
 def test_drain_reaches_its_deadline(hosts):
-    h = hosts()
+    h = hosts(2)
     job, node = start(h)
     mark = h.last_event()
     shown = drain(h, node, reason="dust", deadline="500ms")
@@ -91,7 +68,7 @@ def test_drain_reaches_its_deadline(hosts):
 
 def test_master_restarts_while_a_node_is_drained(hosts, tmp_path):
     """The deadline is stored, and goes by a clock that nobody sets: an hour ahead or back after the restart changes nothing."""
-    h = hosts()
+    h = hosts(2)
     clock = SetClock(tmp_path)
     h.master.env = {**h.master.env, **clock.env}
     job, node = start(h)

@@ -5,52 +5,24 @@ import shutil
 import socket
 import ssl
 import subprocess
-import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
 from meadow_cluster import job
-from node_site import Agent, Master, new_key
+from node_site import new_key
 
 
 ONLINE = "the master answers again|connected to the master"
 LONG = ["/bin/sleep", "1000"]
 
 
-@pytest.fixture
-def site(binaries):
-    """site(**master's configuration): a running master; agents made by site.agent(...)."""
-    folder = Path(tempfile.mkdtemp(prefix="mn-", dir="/tmp"))
-    daemons = []
-
-    def make(**config):
-        master = Master(folder / "m", **config)
-        daemons.append(master)
-        master.start()
-
-        def agent(name, token=None, state=None, **more):
-            a = Agent(master, name, token or master.token(), state, **more)
-            daemons.append(a)
-            return a.start()
-
-        master.agent = agent
-        return master
-
-    yield make
-    for d in reversed(daemons):
-        d.stop()
-        assert "Sanitizer" not in d.log(), d.log()[-4000:]
-    shutil.rmtree(folder, ignore_errors=True)
-
-
 def node(master, name):
     return master.get(f"/v1/nodes/{name}")
 
 
-def test_a_new_node_waits_for_approval(site):
-    m = site()
+def test_a_new_node_waits_for_approval(make_site):
+    m = make_site()
     line = m.cli("node", "join-command", "--uses", "1").stdout
     token = line.split("join_token: ")[1].split("\\n")[0]
     m.agent("one", token)
@@ -69,8 +41,8 @@ def test_a_new_node_waits_for_approval(site):
     m.wait_ready(2)
 
 
-def test_labels(site):
-    m = site()
+def test_labels(make_site):
+    m = make_site()
     m.agent("one")
     m.wait_ready(1)
     m.cli("node", "label", "one", "rack=r1", "disk=ssd")
@@ -87,8 +59,8 @@ def join(m, token, name, csr):
     return m.https("POST", "/v1/join", {"protocol": 1, "token": token, "name": name, "csr": csr})
 
 
-def test_a_token_is_good_for_its_uses(site, tmp_path):
-    m = site()
+def test_a_token_is_good_for_its_uses(make_site, tmp_path):
+    m = make_site()
     token = m.token(uses=2)
     csrs = [new_key(tmp_path, f"m{i}")[1] for i in range(6)]
     with ThreadPoolExecutor(6) as pool:  # machines race; each asks twice, as if its answer was lost
@@ -107,8 +79,8 @@ def test_a_token_is_good_for_its_uses(site, tmp_path):
     assert m.get("/v1/nodes")["total"] == 2
 
 
-def test_a_refused_name_costs_no_use(site, tmp_path):
-    m = site()
+def test_a_refused_name_costs_no_use(make_site, tmp_path):
+    m = make_site()
     token = m.token(uses=2)
     _, one = new_key(tmp_path, "one")
     _, other = new_key(tmp_path, "other")
@@ -152,8 +124,8 @@ class Impostor(threading.Thread):
                     pass
 
 
-def test_a_wrong_fingerprint_sends_nothing(site, tmp_path):
-    m = site()
+def test_a_wrong_fingerprint_sends_nothing(make_site, tmp_path):
+    m = make_site()
     token = m.token()
     impostor = Impostor(tmp_path)
     try:
@@ -169,9 +141,9 @@ def test_a_wrong_fingerprint_sends_nothing(site, tmp_path):
     assert m.get("/v1/nodes")["total"] == 0
 
 
-def test_a_ca_beside_the_right_one_is_not_trusted(site, tmp_path):
+def test_a_ca_beside_the_right_one_is_not_trusted(make_site, tmp_path):
     """OpenSSL takes a TRUSTED CERTIFICATE into a trust store, but it is none of those that the fingerprint covers."""
-    m = site()
+    m = make_site()
     token, secret = m.token(), m.ok("POST", "/v1/tokens", {"user": "ann", "role": "user"})
     impostor = Impostor(tmp_path, before=m.ca, begin="TRUSTED ")
     try:
@@ -185,8 +157,8 @@ def test_a_ca_beside_the_right_one_is_not_trusted(site, tmp_path):
     assert b"POST" not in impostor.heard and b"Authorization" not in impostor.heard
 
 
-def test_a_taken_name_and_a_reinstalled_machine(site):
-    m = site()
+def test_a_taken_name_and_a_reinstalled_machine(make_site):
+    m = make_site()
     old = m.agent("one")
     m.wait_ready(1)
     before = node(m, "one")
@@ -209,8 +181,8 @@ def test_a_taken_name_and_a_reinstalled_machine(site):
     assert m.get(f"/v1/jobs/{j}?wait=30s")["state"] == "succeeded"
 
 
-def test_a_cloned_machine_gets_no_work(site):
-    m = site()
+def test_a_cloned_machine_gets_no_work(make_site):
+    m = make_site()
     a = m.agent("one")
     m.wait_ready(1)
     a.stop()
@@ -233,8 +205,8 @@ def test_a_cloned_machine_gets_no_work(site):
     a.wait_log(ONLINE, after=len(a.lines))
 
 
-def test_a_restored_state_is_recognised(site):
-    m = site()
+def test_a_restored_state_is_recognised(make_site):
+    m = make_site()
     a = m.agent("one")
     m.wait_ready(1)
     a.stop()
@@ -257,8 +229,8 @@ def test_a_restored_state_is_recognised(site):
     a.wait_log(ONLINE, after=at)
 
 
-def test_a_killed_agent_is_no_copy(site):
-    m = site()
+def test_a_killed_agent_is_no_copy(make_site):
+    m = make_site()
     a = m.agent("one")
     m.wait_ready(1)
     for _ in range(5):
@@ -269,9 +241,9 @@ def test_a_killed_agent_is_no_copy(site):
     assert "state is a copy" not in a.log()
 
 
-def test_an_older_master_state_takes_its_agents(site):
+def test_an_older_master_state_takes_its_agents(make_site):
     """A restored master knows an instance that the agents had long ago."""
-    m = site()
+    m = make_site()
     a = m.agent("one")
     m.wait_ready(1)
     m.stop()
@@ -289,8 +261,8 @@ def test_an_older_master_state_takes_its_agents(site):
     m.wait_ready(1)
 
 
-def test_remove_moves_the_work_and_the_agent_stays_away(site):
-    m = site(lease="30s")
+def test_remove_moves_the_work_and_the_agent_stays_away(make_site):
+    m = make_site(lease="30s")
     a = m.agent("one")
     m.wait_ready(1)
     j = m.ok("POST", "/v1/jobs", job(LONG,
@@ -327,8 +299,8 @@ def test_remove_moves_the_work_and_the_agent_stays_away(site):
     assert b.proc.poll() is None
 
 
-def test_remove_of_a_node_that_is_away(site):
-    m = site(lease="6s", sync_interval="250ms")
+def test_remove_of_a_node_that_is_away(make_site):
+    m = make_site(lease="6s", sync_interval="250ms")
     a = m.agent("one")
     m.wait_ready(1)
     j = m.ok("POST", "/v1/jobs", job(LONG, restart={"policy": "always"}, stop={"grace": "1s"}))["id"]
@@ -350,8 +322,8 @@ def test_remove_of_a_node_that_is_away(site):
     assert m.get(f"/v1/jobs/{j}?wait=30s")["state"] == "stopped"  # nothing stays behind
 
 
-def test_a_node_credential_opens_its_own_routes_only(site):
-    m = site()
+def test_a_node_credential_opens_its_own_routes_only(make_site):
+    m = make_site()
     a, b = m.agent("one"), m.agent("two")
     m.wait_ready(2)
     j = m.ok("POST", "/v1/jobs", job(LONG, num=2, env={"KEY": "hidden"}, stop={"grace": "1s"}))["id"]

@@ -3,38 +3,14 @@
 ran; no two may ever overlap."""
 
 import os
-import shutil
 import signal
-import sys
-import tempfile
 import threading
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import PATIENCE, Hosts, usable, wait_line  # noqa: E402
-
-pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
+from hosts import wait_line
 
 AFTER_S = 6.2  # the least at a sync interval of 300 ms
 BEAT = 'while [ ! -e "$MEADOW_DATA/done" ]; do echo "$MEADOW_ATTEMPT $(date +%s%N)" >> "$MEADOW_DATA/beats"; sleep 0.05; done'
-
-
-@pytest.fixture
-def hosts():
-    made = []
-
-    def make(nodes=3, **kw):
-        folder = Path(tempfile.mkdtemp(prefix="mh-", dir="/tmp"))
-        h = Hosts(folder / "h", nodes, **kw)
-        made.append((folder, h))
-        return h
-
-    yield make
-    for folder, h in made:
-        h.close()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def start(h, command=BEAT, **lost):
@@ -83,7 +59,7 @@ def useful_again(h, node, mark, **component):
 
 
 def test_partition_shorter_than_after(hosts):
-    h = hosts()
+    h = hosts(3)
     count = 'i=0; while [ ! -e "$MEADOW_DATA/done" ]; do echo "line $((i=i+1))"; echo "$MEADOW_ATTEMPT $(date +%s%N)" >> "$MEADOW_DATA/beats"; sleep 0.01; done; echo "last $i"'
     job, node, attempt = start(h, count)
     mark = h.last_event()
@@ -103,7 +79,7 @@ def test_partition_shorter_than_after(hosts):
 
 
 def test_partition_longer_than_after(hosts):
-    h = hosts()
+    h = hosts(3)
     job, node, attempt = start(h)
     mark = h.last_event()
     h.agents[node].cut()
@@ -121,7 +97,7 @@ def test_partition_longer_than_after(hosts):
 
 @pytest.mark.parametrize("fault", [signal.SIGSTOP, signal.SIGKILL], ids=["stopped", "killed"])
 def test_agent_is_dead_or_stopped_and_its_node_cut_off(hosts, fault):
-    h = hosts()
+    h = hosts(3)
     job, node, attempt = start(h)
     mark = h.last_event()
     h.agents[node].send(fault)
@@ -194,7 +170,7 @@ def test_master_stopped_as_planned_freezes_nothing(hosts):
 
 
 def test_stopped_master_judges_nobody_for_the_time_it_was_away(hosts):
-    h = hosts()
+    h = hosts(3)
     job, node, attempt = start(h)
     mark = h.last_event()
     h.master.send(signal.SIGSTOP)
@@ -229,7 +205,7 @@ def test_master_that_was_cut_off_judges_nobody_for_that_time(hosts):
 
 
 def test_more_than_half_at_once_moves_nothing(hosts):
-    h = hosts()
+    h = hosts(3)
     job, node, _ = start(h)
     mark = h.last_event()
     silent = [node, next(n for n in h.agents if n != node)]
@@ -247,7 +223,7 @@ def test_more_than_half_at_once_moves_nothing(hosts):
 
 def test_master_restarted_while_an_old_attempt_still_stops(hosts):
     """What was given away holds its node until it is gone, also when the master that gave it away is not the one that waits."""
-    h = hosts()
+    h = hosts(3)
     job, node, attempt = start(h)
     mark = h.last_event()
     h.agents[node].cut()

@@ -8,10 +8,10 @@ import threading
 
 import pytest
 from container_engine import IMAGE
-from test_node_loss import AFTER_S, PATIENCE, beats, hosts, no_overlap, restarted_elsewhere, usable, useful_again, wait_line
+from hosts import PATIENCE, wait_line
+from test_node_loss import AFTER_S, beats, no_overlap, restarted_elsewhere, useful_again
 
-__all__ = ["hosts"]
-pytestmark = [pytest.mark.docker, pytest.mark.skipif(usable() is not None, reason=usable() or "")]
+pytestmark = pytest.mark.docker
 
 BEAT = """
 import os, select, time

@@ -2,33 +2,9 @@
 """A node where starts fail by no fault of the jobs: the agent can't make the folders of attempts there."""
 
 import re
-import shutil
-import sys
-import tempfile
-from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import Hosts, usable  # noqa: E402
-
-pytestmark = pytest.mark.skipif(usable() is not None, reason=usable() or "")
-
-
-@pytest.fixture
-def hosts():
-    made = []
-
-    def make(pause):
-        folder = Path(tempfile.mkdtemp(prefix="mh-", dir="/tmp"))
-        made.append(folder)
-        h = Hosts(folder / "h", 3, master_extra=f"set_aside: {{failures: 3, pause: {pause}}}\n")
-        made.append(h)
-        return h
-
-    yield make
-    for thing in reversed(made):
-        thing.close() if isinstance(thing, Hosts) else shutil.rmtree(thing, ignore_errors=True)
+QUICK = "set_aside: {failures: 3, pause: 2s}\n"
+LONG = "set_aside: {failures: 3, pause: 1h}\n"
 
 
 class Broken:
@@ -51,7 +27,7 @@ def submit(h, name, node=None, num=1):
 
 def test_starts_keep_failing_on_a_node(hosts):
     """It is set aside and says why; jobs start elsewhere, uncounted; it comes back by itself once a start works."""
-    h = hosts("2s")
+    h = hosts(3, master_extra=QUICK)
     mark = h.last_event()
     with Broken(h.agents["node-1"]):
         jobs = [submit(h, f"j{i}", num=3) for i in range(6)]  # one task of each on each node
@@ -74,7 +50,7 @@ def test_starts_keep_failing_on_a_node(hosts):
 
 
 def test_node_set_aside_is_resumed(hosts):
-    h = hosts("1h")
+    h = hosts(3, master_extra=LONG)
     mark = h.last_event()
     with Broken(h.agents["node-1"]):
         jobs = [submit(h, f"j{i}", node="node-1") for i in range(3)]

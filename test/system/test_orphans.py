@@ -4,16 +4,13 @@
 import os
 import shutil
 import signal
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from meadow_cluster import job, wait_fd
 from node_site import Agent, Master
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import wait_line  # noqa: E402
+from hosts import wait_line
 
 STAY = 'while [ ! -e "$MEADOW_DATA/done" ]; do sleep 0.1; done'
 QUICK = {"sync_interval": "300ms", "lease": "6200ms", "stop_lease": "6200ms"}

@@ -2,18 +2,16 @@
 """Every kind of file that agent and master keep, damaged: it is set aside and made anew, or the daemon refuses to start and says what to do."""
 
 import os
+import select
 import shutil
 import signal
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 from meadow_cluster import PATIENCE, job
 from node_site import Agent, Master
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-from hosts import wait_line  # noqa: E402
+from hosts import wait_line
 
 GARBAGE = b"\0\x01garbage {"
 STAY = 'while [ ! -e "$MEADOW_DATA/done" ]; do sleep 0.1; done'
@@ -71,28 +69,14 @@ def test_damaged_agent_file_is_made_anew(site, name):
     ends_as(master, jid, attempt)
 
 
-def test_damaged_key_of_a_node_needs_an_operator(site):
-    """Without its key nobody can tell that it is the node: `node replace` says so, and its tasks go on."""
+@pytest.mark.parametrize("name", ["key.pem", "instances.json"])
+def test_damaged_proof_of_a_node_needs_an_operator(site, name):
+    """Without its key nobody can tell that it is the node, and without its history no copy from it: `node replace` says so, and its tasks go
+    on."""
     master, agent = site
     jid, attempt = running(master)
     agent.stop(signal.SIGKILL)
-    path = agent.dir / "state" / "identity" / "key.pem"
-    damage(path)
-    mark = master.last_event()
-    agent.start()
-    agent.wait_log("node replace n1")
-    set_aside(path)
-    master.cli("node", "replace", "n1")
-    master.wait_event("node.replaced", after=mark, seconds=60)
-    ends_as(master, jid, attempt)
-
-
-def test_damaged_history_of_an_agent_needs_an_operator(site):
-    """It is what tells a copy of a node from the node."""
-    master, agent = site
-    jid, attempt = running(master)
-    agent.stop(signal.SIGKILL)
-    path = agent.dir / "state" / "identity" / "instances.json"
+    path = agent.dir / "state" / "identity" / name
     damage(path)
     mark = master.last_event()
     agent.start()
@@ -123,8 +107,6 @@ def test_damaged_exit_record_is_unknown(site):
     pid = int((out / "init.lock").read_text().strip("\0\n"))
     fd = os.pidfd_open(pid)
     (master.dir / "shared" / "done").touch()
-    import select
-
     assert select.select([fd], [], [], 30 * PATIENCE)[0]
     os.close(fd)
     damage(out / "exit")

@@ -2,14 +2,11 @@
 """Hundreds of simulated agents (test/sim/swarm) against a real master."""
 
 import shutil
-import sys
 import tempfile
 from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
-import swarm  # noqa: E402
+import swarm
 
 NODES, JOBS, TASKS = 200, 100, 3
 
