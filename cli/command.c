@@ -213,7 +213,7 @@ const struct command command_table[] = {
     {"key", "master", "", "the master's key, its thumbprint first", key_master_options, 0, 0,
      cmd_key_master},
     {"key", "rotate", "", "give the master a new key", key_rotate_options, 0, 0, cmd_key_rotate},
-    {"dashboard", NULL, "", "print the address of the API and its page", NULL, 0, 0, cmd_dashboard},
+    {"dashboard", NULL, "", "print the address of the API", NULL, 0, 0, cmd_dashboard},
     {"version", NULL, "", "of this command and of the master", NULL, 0, 0, cmd_version},
     {"help", NULL, "[COMMAND]", "this text, or help on a command", NULL, 0, 2, cmd_help},
 
