@@ -78,14 +78,18 @@ struct list_view {
     const char *key;
     const char *const *headings; // to a NULL
     void (*row)(struct table *t, const json_t *item);
+    bool sorted; // by `key`; else as the master sends them
 };
-void cli_print_items(const struct cli *cli, const json_t *items, const struct list_view *view);
-// Asks for a list and prints it. Exit status.
+// {items: [...]}, or one item, in the format wanted. Sorts the list when the view says so.
+void cli_print_list(const struct cli *cli, json_t *list, const struct list_view *view);
+void cli_print_item(const struct cli *cli, json_t *item, const struct list_view *view);
+// Asks for a list, or for one item, and prints it. Exit status.
+int cli_list(struct cli *cli, const char *what, const char *path, const struct list_view *view);
+int cli_show(struct cli *cli, const char *what, const char *path, const struct list_view *view);
 // --weight and --quota, of users and teams (cmd_team.c). Exit status.
 int cli_put_shares(const struct args *args, json_t *body);
 // A quota as --quota takes it.
 void cli_quota_text(const json_t *quota, struct strbuf *b);
-int cli_list(struct cli *cli, const char *what, const char *path, const struct list_view *view);
 // DELETE, then prints `name` and, without --quiet, `done` (" removed"). Exit status.
 int cli_remove(struct cli *cli, const char *what, const char *path, const char *name,
                const char *done);

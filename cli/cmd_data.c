@@ -222,7 +222,7 @@ static void file_row(struct table *t, const json_t *x)
 int cmd_data_list(struct cli *cli, const struct args *args)
 {
     static const char *const headings[] = {"SIZE", "MODE", "CHANGED", "PATH", NULL};
-    static const struct list_view view = {"path", headings, file_row};
+    static const struct list_view view = {"path", headings, file_row, true};
     cleanup_json json_t *list = NULL;
     cleanup_strbuf struct strbuf path = {0};
 
@@ -234,9 +234,7 @@ int cmd_data_list(struct cli *cli, const struct args *args)
     int code = cli_get(cli, "data list", path.data, &list);
     if (code != CLI_OK)
         return code;
-    cli_sort(list, "path");
-    if (!cli_print_value(cli, list))
-        cli_print_items(cli, json_object_get(list, "items"), &view);
+    cli_print_list(cli, list, &view);
     if (!json_opt_bool(list, "complete", true))
         (void)fputs("meadow: there is more than is listed: `meadow data list FOLDER`\n", stderr);
     return CLI_OK;

@@ -51,13 +51,9 @@ static void job_row(struct table *t, const json_t *j)
     table_cell(t, json_opt_str(j, "reason", NULL));
 }
 
-static void print_jobs(const struct cli *cli, const json_t *items)
-{
-    static const char *const headings[] = {"ID",    "NAME", "STATE",  "USER", "PRIO",
-                                           "TASKS", "AGE",  "REASON", NULL};
-    static const struct list_view view = {"id", headings, job_row};
-    cli_print_items(cli, items, &view);
-}
+static const char *const headings[] = {"ID",    "NAME", "STATE",  "USER", "PRIO",
+                                       "TASKS", "AGE",  "REASON", NULL};
+static const struct list_view view = {"id", headings, job_row, false};
 
 static void put_filter(struct strbuf *query, const char *key, const char *value)
 {
@@ -85,15 +81,14 @@ int cmd_job_list(struct cli *cli, const struct args *args)
     if (cli->format == OUTPUT_TABLE && !args_has(args, "array"))
         return job_rows(cli, query.data, limit);
     int code = cli_get_list(cli, "job list", "/v1/jobs", query.data, limit, &list);
-    if (code != CLI_OK || cli_print_value(cli, list))
-        return code;
-    print_jobs(cli, json_object_get(list, "items"));
-    return CLI_OK;
+    if (code == CLI_OK)
+        cli_print_list(cli, list, &view);
+    return code;
 }
 
 // --- wait ---
 
-bool job_is_over(const char *state)
+static bool job_is_over(const char *state)
 {
     return strcmp(state, "succeeded") == 0 || strcmp(state, "failed") == 0 ||
            strcmp(state, "stopped") == 0;

@@ -145,7 +145,7 @@ static void key_row(struct table *t, const json_t *x)
 int cmd_key_list(struct cli *cli, const struct args *args)
 {
     static const char *const headings[] = {"ID", "NAME", "USER", "ALG", "CREATED", NULL};
-    static const struct list_view view = {"id", headings, key_row};
+    static const struct list_view view = {"id", headings, key_row, false};
     (void)args;
     return cli_list(cli, "key list", "/v1/keys", &view);
 }

@@ -54,34 +54,18 @@ static void node_row(struct table *t, const json_t *n)
     node_reason(t, n);
 }
 
-static int print_nodes(const struct cli *cli, const json_t *items)
-{
-    static const char *const headings[] = {"NAME",
-                                           "STATE",
-                                           "ADDRESS",
-                                           "RUNTIME",
-                                           "CPU free/total",
-                                           "MEMORY free/total",
-                                           "GPU free/total",
-                                           "TASKS",
-                                           "REPORT",
-                                           "REASON",
-                                           NULL};
-    size_t i;
-    const json_t *n;
-    struct table *t = cli_need(table_new(headings));
-
-    json_array_foreach (items, i, n) {
-        if (cli->quiet)
-            (void)printf("%s\n", json_opt_str(n, "name", ""));
-        else
-            node_row(t, n);
-    }
-    if (!cli->quiet)
-        table_print(t, cli->color);
-    table_free(t);
-    return CLI_OK;
-}
+static const char *const headings[] = {"NAME",
+                                       "STATE",
+                                       "ADDRESS",
+                                       "RUNTIME",
+                                       "CPU free/total",
+                                       "MEMORY free/total",
+                                       "GPU free/total",
+                                       "TASKS",
+                                       "REPORT",
+                                       "REASON",
+                                       NULL};
+static const struct list_view view = {"name", headings, node_row, true};
 
 int cmd_node_list(struct cli *cli, const struct args *args)
 {
@@ -89,12 +73,9 @@ int cmd_node_list(struct cli *cli, const struct args *args)
     int code = cli_get_list(cli, "node list", "/v1/nodes", "", 0, &list);
 
     (void)args;
-    if (code != CLI_OK)
-        return code;
-    cli_sort(list, "name");
-    if (cli_print_value(cli, list))
-        return CLI_OK;
-    return print_nodes(cli, json_object_get(list, "items"));
+    if (code == CLI_OK)
+        cli_print_list(cli, list, &view);
+    return code;
 }
 
 // The hardware report as it came, as YAML, below the row.
@@ -143,15 +124,13 @@ static void print_orphans(const json_t *node)
 int cmd_node_show(struct cli *cli, const struct args *args)
 {
     cleanup_json json_t *node = NULL;
-    cleanup_json json_t *items = cli_need(json_array());
     cleanup_free char *path = cli_path("/v1/nodes/", args->words[0], "");
     int code = cli_get(cli, "node show", path, &node);
 
-    if (code != CLI_OK || cli_print_value(cli, node))
+    if (code != CLI_OK)
         return code;
-    (void)json_array_append(items, node);
-    (void)print_nodes(cli, items);
-    if (!cli->quiet) {
+    cli_print_item(cli, node, &view);
+    if (cli->format == OUTPUT_TABLE && !cli->quiet) {
         print_orphans(node);
         print_hardware(node);
     }

@@ -101,7 +101,7 @@ static void secret_row(struct table *t, const json_t *x)
 int cmd_secret_list(struct cli *cli, const struct args *args)
 {
     static const char *const headings[] = {"NAME", "USER", "VERSION", "CREATED", "CHANGED", NULL};
-    static const struct list_view view = {"name", headings, secret_row};
+    static const struct list_view view = {"name", headings, secret_row, false};
     (void)args;
     return cli_list(cli, "secret list", "/v1/secrets", &view);
 }

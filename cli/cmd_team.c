@@ -70,37 +70,18 @@ static void team_row(struct table *t, const json_t *x)
 }
 
 static const char *const headings[] = {"NAME", "USERS", "WEIGHT", "QUOTA", NULL};
-static const struct list_view view = {"name", headings, team_row};
-
-static void print_one(const struct cli *cli, const json_t *team)
-{
-    cleanup_json json_t *items = cli_need(json_array());
-    (void)json_array_append(items, (json_t *)(uintptr_t)team);
-    cli_print_items(cli, items, &view);
-}
+static const struct list_view view = {"name", headings, team_row, true};
 
 int cmd_team_list(struct cli *cli, const struct args *args)
 {
-    cleanup_json json_t *list = NULL;
-    int code = cli_get(cli, "team list", "/v1/teams", &list);
-
     (void)args;
-    if (code != CLI_OK)
-        return code;
-    cli_sort(list, "name");
-    if (!cli_print_value(cli, list))
-        cli_print_items(cli, json_object_get(list, "items"), &view);
-    return CLI_OK;
+    return cli_list(cli, "team list", "/v1/teams", &view);
 }
 
 int cmd_team_show(struct cli *cli, const struct args *args)
 {
-    cleanup_json json_t *team = NULL;
     cleanup_free char *path = cli_path("/v1/teams/", args->words[0], "");
-    int code = cli_get(cli, "team show", path, &team);
-    if (code == CLI_OK && !cli_print_value(cli, team))
-        print_one(cli, team);
-    return code;
+    return cli_show(cli, "team show", path, &view);
 }
 
 int cmd_team_set(struct cli *cli, const struct args *args)
@@ -113,8 +94,8 @@ int cmd_team_set(struct cli *cli, const struct args *args)
         return cli_usage(args, "nothing to set");
     if (code == CLI_OK)
         code = cli_send(cli, "team set", "PATCH", path, body, &answer);
-    if (code == CLI_OK && !cli_print_value(cli, answer))
-        print_one(cli, answer);
+    if (code == CLI_OK)
+        cli_print_item(cli, answer, &view);
     return code;
 }
 

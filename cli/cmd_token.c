@@ -46,7 +46,7 @@ int cmd_token_list(struct cli *cli, const struct args *args)
 {
     static const char *const headings[] = {"ID",      "NAME",    "USER", "ROLE",
                                            "CREATED", "EXPIRES", "USED", NULL};
-    static const struct list_view view = {"id", headings, token_row};
+    static const struct list_view view = {"id", headings, token_row, false};
     (void)args;
     return cli_list(cli, "token list", "/v1/tokens", &view);
 }

@@ -103,24 +103,16 @@ static void user_row(struct table *t, const json_t *x)
 
 static const char *const user_headings[] = {"NAME", "ROLE", "RIGHTS", "TEAM",    "WEIGHT", "QUOTA",
                                             "UID",  "GID",  "STATE",  "CREATED", NULL};
-static const struct list_view users_view = {"name", user_headings, user_row};
-
-static void print_one(const struct cli *cli, const json_t *user)
-{
-    cleanup_json json_t *items = cli_need(json_array());
-    (void)json_array_append(items, (json_t *)user);
-    cli_print_items(cli, items, &users_view);
-}
+static const struct list_view users_view = {"name", user_headings, user_row, true};
 
 static int send_change(struct cli *cli, const char *what, const char *method, const char *path,
                        const json_t *body)
 {
     cleanup_json json_t *answer = NULL;
     int code = cli_send(cli, what, method, path, body, &answer);
-    if (code != CLI_OK || cli_print_value(cli, answer))
-        return code;
-    print_one(cli, answer);
-    return CLI_OK;
+    if (code == CLI_OK)
+        cli_print_item(cli, answer, &users_view);
+    return code;
 }
 
 int cmd_user_add(struct cli *cli, const struct args *args)
@@ -143,26 +135,14 @@ int cmd_user_set(struct cli *cli, const struct args *args)
 
 int cmd_user_list(struct cli *cli, const struct args *args)
 {
-    cleanup_json json_t *list = NULL;
-    int code = cli_get(cli, "user list", "/v1/users", &list);
-
     (void)args;
-    if (code != CLI_OK)
-        return code;
-    cli_sort(list, "name");
-    if (!cli_print_value(cli, list))
-        cli_print_items(cli, json_object_get(list, "items"), &users_view);
-    return CLI_OK;
+    return cli_list(cli, "user list", "/v1/users", &users_view);
 }
 
 int cmd_user_show(struct cli *cli, const struct args *args)
 {
-    cleanup_json json_t *user = NULL;
     cleanup_free char *path = cli_path("/v1/users/", args->words[0], "");
-    int code = cli_get(cli, "user show", path, &user);
-    if (code == CLI_OK && !cli_print_value(cli, user))
-        print_one(cli, user);
-    return code;
+    return cli_show(cli, "user show", path, &users_view);
 }
 
 int cmd_user_remove(struct cli *cli, const struct args *args)

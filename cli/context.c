@@ -117,7 +117,10 @@ static int missing_dir(const char *dir, struct err *e)
                    dir);
 }
 
-int context_of_dir(const char *dir, const char *token, struct api_target *ret, struct err *e)
+// The target of a local cluster's folder: its URL and CA with `token`, or, when that is NULL, with
+// its admin token, or its socket while there is none. -ENOENT also when a token is given and there
+// is no URL or CA yet: the socket would be somebody else.
+static int context_of_dir(const char *dir, const char *token, struct api_target *ret, struct err *e)
 {
     struct local l = {0};
     struct api_target t = {0};

@@ -17,11 +17,6 @@ struct context_choice {                                    // NULL = not given
 // -EACCES...: with text.
 int context_resolve(const struct context_choice *choice, struct api_target *ret,
                     struct err *e) WARN_UNUSED;
-// The target of a local cluster's folder: its URL and CA with `token`, or, when that is NULL, with
-// its admin token, or its socket while there is none. -ENOENT also when a token is given and there
-// is no URL or CA yet: the socket would be somebody else.
-int context_of_dir(const char *dir, const char *token, struct api_target *ret,
-                   struct err *e) WARN_UNUSED;
 
 // "~/.config/meadow/contexts.json" (XDG_CONFIG_HOME honoured); caller frees. NULL without a home.
 char *context_file(void);

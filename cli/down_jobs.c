@@ -93,16 +93,6 @@ static void await_all(struct cli *cli, const json_t *items, int64_t budget_ms)
     }
 }
 
-static bool an_agent_lives(const struct local *l)
-{
-    for (size_t i = 1; i <= local_nodes(l); i++) {
-        cleanup_free char *name = cli_format("agent-%zu", i);
-        if (local_daemon(l, name))
-            return true;
-    }
-    return false;
-}
-
 static json_t *live_jobs(struct cli *cli)
 {
     cleanup_json json_t *page = ask(cli, "GET", "/v1/jobs?state=live&limit=1000", ANSWER_MS);
@@ -124,7 +114,7 @@ void down_stop_jobs(struct cli *cli, const struct local *l)
             break;
         cli_progress(cli, "stopping %zu job%s", n, n == 1 ? "" : "s");
         int64_t budget = stop_all(cli, items) + MARGIN_MS;
-        if (!an_agent_lives(l))
+        if (!local_agent_lives(l))
             break; // nobody would tell of an end
         await_all(cli, items, budget < WAIT_MAX_MS ? budget : WAIT_MAX_MS);
         if (n < 1000)

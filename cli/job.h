@@ -4,7 +4,6 @@
 
 #include "cli/cli.h"
 
-bool job_is_over(const char *state);
 // Held requests until the job is over; *ret (caller's) is how it ended. Survives a restart of the
 // master. Exit status of the waiting itself.
 int job_wait(struct cli *cli, const char *what, const char *id, json_t **ret);

@@ -175,6 +175,17 @@ size_t local_nodes(const struct local *l)
     return json_array_size(json_object_get(l->state, "nodes"));
 }
 
+bool local_agent_lives(const struct local *l)
+{
+    for (size_t i = 1; i <= local_nodes(l); i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "agent-%zu", i);
+        if (local_daemon(l, name))
+            return true;
+    }
+    return false;
+}
+
 void local_keep_claim(struct local *l, size_t node, int fd)
 {
     if (node >= l->n_claims) {

@@ -46,6 +46,7 @@ pid_t local_daemon(const struct local *l, const char *name);
 // The cluster's Redis when it lives, whoever its parent is; else 0.
 pid_t local_redis(const struct local *l);
 size_t local_nodes(const struct local *l);
+bool local_agent_lives(const struct local *l); // of any node
 // Keeps a claim on the ports of node `node` (takes fd); hands it out again (-1 = none).
 void local_keep_claim(struct local *l, size_t node, int fd);
 int local_take_claim(struct local *l, size_t node);

@@ -45,16 +45,6 @@ static bool port_taken(int port)
     return bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0 && errno == EADDRINUSE;
 }
 
-static bool an_agent_lives(const struct local *l)
-{
-    for (size_t i = 1; i <= local_nodes(l); i++) {
-        cleanup_free char *name = cli_format("agent-%zu", i);
-        if (local_daemon(l, name))
-            return true;
-    }
-    return false;
-}
-
 // 0 = any free one. Exit status.
 static int choose_port(const struct local *l, const struct up_options *o, int *ret)
 {
@@ -68,7 +58,7 @@ static int choose_port(const struct local *l, const struct up_options *o, int *r
     if (o->port)
         return cli_failf(CLI_FAILED, UP_WHAT, "leave --port out to get a free one",
                          "port %d is taken", wanted);
-    if (before && an_agent_lives(l))
+    if (before && local_agent_lives(l))
         return cli_failf(
             CLI_FAILED, UP_WHAT,
             "free the port, or `meadow down` and `meadow up` to get another one",

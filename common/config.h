@@ -25,7 +25,6 @@ struct config_field {
                    // ** (NULL-terminated)
     const char *default_text; // as written in the file; NULL = NULL / 0 / false
     int64_t min, max;         // for numbers; both 0 = no bound
-    bool reloadable;          // may change on SIGHUP
 };
 
 // Fills the struct with defaults, then with the file (path NULL = defaults only). On failure

@@ -42,7 +42,6 @@ int tls_front_accept(struct tls_front *f, int fd, const struct http_peer *peer) 
 void tls_front_busy(struct tls_front *f, int inner_fd, bool busy);
 // Descriptors lack: ends the people's connection that is idle for longest. False: there is none.
 bool tls_front_evict_idle(struct tls_front *f);
-unsigned tls_front_connections(const struct tls_front *f); // but for those that only linger
 void tls_front_counts(const struct tls_front *f, struct tls_front_stats *ret,
                       struct http_server_stats *ret_now); // its part of it
 // Ends every connection, now.

@@ -156,7 +156,8 @@ bool tls_front_evict_idle(struct tls_front *f)
     return f && evict_idle(f, NULL, 0);
 }
 
-unsigned tls_front_connections(const struct tls_front *f)
+// But for those that only linger.
+static unsigned connections(const struct tls_front *f)
 {
     unsigned n = 0;
     for (int kind = TLS_HANDSHAKE; kind < TLS_LINGER; kind++)
@@ -175,7 +176,7 @@ bool tls_front_room(struct tls_front *f, unsigned *ret_ms)
 {
     unsigned max = f->options.limits.handshakes;
     bool shaking = max && f->counts[TLS_HANDSHAKE] >= max;
-    bool full = tls_front_connections(f) >= f->options.connections;
+    bool full = connections(f) >= f->options.connections;
     *ret_ms = 0;
     if ((!shaking && !full) || evict_handshake(f, NULL))
         return true;

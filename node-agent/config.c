@@ -23,7 +23,7 @@
 
 #define FIELD(name, type, member, fallback, min, max)                                              \
     {                                                                                              \
-        name, type, offsetof(struct agent_config, member), fallback, min, max, false               \
+        name, type, offsetof(struct agent_config, member), fallback, min, max                      \
     }
 
 static const struct config_field fields[] = {
@@ -48,7 +48,7 @@ static const struct config_field fields[] = {
     FIELD("log.limit", CONFIG_MEMORY, log_limit, "64m", 65536, INT64_MAX),
     FIELD("gpu.nvml_path", CONFIG_STRING, nvml_path, NULL, 0, 0),
     FIELD("labels", CONFIG_STRING_LIST, labels, NULL, 0, 0),
-    {"log_level", CONFIG_STRING, offsetof(struct agent_config, log_level), "info", 0, 0, true},
+    FIELD("log_level", CONFIG_STRING, log_level, "info", 0, 0),
     FIELD("cgroup_parent", CONFIG_STRING, cgroup_parent, "", 0, 0),
     FIELD("policy.allow_root", CONFIG_BOOL, allow_root, "false", 0, 0),
     FIELD("policy.allow_uids", CONFIG_STRING_LIST, allow_uids, NULL, 0, 0),

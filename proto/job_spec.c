@@ -245,11 +245,3 @@ int job_spec_total_tasks(const struct job_spec *spec)
         total += spec->components[i].num;
     return total;
 }
-
-const struct job_component *job_spec_component(const struct job_spec *spec, const char *name)
-{
-    for (size_t i = 0; i < spec->n_components; i++)
-        if (strcmp(spec->components[i].name, name) == 0)
-            return &spec->components[i];
-    return NULL;
-}

@@ -184,4 +184,3 @@ int job_spec_from_json(const json_t *json, struct job_spec **ret, struct err *e)
 // "NAME" of "job:NAME"; NULL = a component is meant.
 const char *job_named(const char *name);
 int job_spec_total_tasks(const struct job_spec *spec);
-const struct job_component *job_spec_component(const struct job_spec *spec, const char *name);

@@ -188,8 +188,8 @@ static void read_variable(struct job_reader *r, const char *key, const json_t *v
     e->value = job_reader_dup(r, text);
 }
 
-void job_read_env(struct job_reader *r, const struct job_field *f, const json_t *value,
-                  void *object)
+static void job_read_env(struct job_reader *r, const struct job_field *f, const json_t *value,
+                         void *object)
 {
     struct job_component *c = object;
     const char *key;

@@ -45,8 +45,6 @@ bool job_path_ok(const char *p, size_t len);
 void job_read_component(struct job_reader *r, const json_t *value, struct job_component *c);
 void job_read_command(struct job_reader *r, const struct job_field *f, const json_t *value,
                       void *object);
-void job_read_env(struct job_reader *r, const struct job_field *f, const json_t *value,
-                  void *object);
 void job_read_health(struct job_reader *r, const struct job_field *f, const json_t *value,
                      void *object);
 // Once the ports are known.

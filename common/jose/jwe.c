@@ -26,11 +26,6 @@ size_t jwe_key_bytes(enum jwe_enc enc)
     return enc == JWE_A256GCM ? 32 : 64;
 }
 
-const char *jwe_enc_to_string(enum jwe_enc enc)
-{
-    return enc_names[enc];
-}
-
 static const char *alg_name(enum jwe_alg alg)
 {
     return alg == JWE_DIR ? "dir" : "RSA-OAEP-256";

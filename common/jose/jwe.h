@@ -18,7 +18,6 @@ struct jwe {
 
 // How many bytes the content key has: 32, 64.
 size_t jwe_key_bytes(enum jwe_enc enc);
-const char *jwe_enc_to_string(enum jwe_enc enc);
 
 // Takes the text apart. `alg` is the only one expected; the header may hold alg, enc, kid, typ,
 // cty, and with JWE_DIR also jti, status and iat. -EPROTO for anything else. On success jwe_reset

@@ -265,11 +265,3 @@ int jwk_thumbprint(const struct jwk *k, char out[JWK_THUMBPRINT_BYTES])
     memcpy(out, b.data, JWK_THUMBPRINT_BYTES);
     return 0;
 }
-
-bool jwk_is_thumbprint(const char *text)
-{
-    unsigned char digest[SHA256_DIGEST_LENGTH];
-    size_t len = strnlen(text, JWK_THUMBPRINT_BYTES), n;
-    return len == JWK_THUMBPRINT_BYTES - 1 &&
-           b64_decode(text, len, digest, sizeof(digest), &n) == 0 && n == sizeof(digest);
-}

@@ -41,5 +41,3 @@ int jwk_public_pem(const struct jwk *k, char **ret, struct err *e) WARN_UNUSED;
 int jwk_private_pem(const struct jwk *k, char **ret, struct err *e) WARN_UNUSED;
 // RFC 7638 with SHA-256.
 int jwk_thumbprint(const struct jwk *k, char out[JWK_THUMBPRINT_BYTES]) WARN_UNUSED;
-// Whether the text has the shape of a thumbprint.
-bool jwk_is_thumbprint(const char *text);

@@ -131,10 +131,7 @@ int api_limit_to(struct call *call, int most); // instead of 1000
 // {items, next, total}; takes items.
 json_t *api_list(json_t *items, const char *next, size_t total);
 
-// --- ownership (owner.c) ---
-// Whether what belongs to `user` (NULL = nobody known) is the caller's to see and touch: his own,
-// or he is an operator.
-bool api_owns(const struct call *call, const char *user);
+// --- ownership (owner.c): what is his own, or anybody's when he is an operator ---
 // The job of parameter 0, whoever's it is, or answers 404. The caller's own of that name comes
 // first.
 struct job *api_job(struct call *call);
@@ -154,8 +151,6 @@ void api_recheck(struct api *a);
 void events_recheck(struct api *a);
 void logs_recheck(struct api *a);
 void held_recheck(struct api *a);
-// What was given to the user ends at once: tokens, and whatever else proves to be him (users.c).
-void api_user_gone(struct api *a, const char *name);
 
 // Held GETs: runs `ready` after each durable event until it returns true or the time is over (then
 // once with last = true, which must answer) or the client is gone (never called again). ctx is

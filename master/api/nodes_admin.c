@@ -36,7 +36,11 @@ void nodes_replace(struct call *call)
 
 void nodes_stop_orphans(struct call *call)
 {
-    verb(call, cluster_node_stop_orphans);
+    struct node *n = nodes_find(call);
+    if (!n)
+        return;
+    cluster_node_stop_orphans(call->api->cluster, n, call->who.user);
+    api_reply_changed(call, 200, node_view(n));
 }
 
 // Gone already = done already: whoever repeats a removal after its answer was lost is told so.

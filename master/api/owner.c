@@ -9,7 +9,9 @@
 
 #include <string.h>
 
-bool api_owns(const struct call *call, const char *user)
+// Whether what belongs to `user` (NULL = nobody known) is the caller's to see and touch: his own,
+// or he is an operator.
+static bool owns(const struct call *call, const char *user)
 {
     const struct principal *who = &call->who;
     return who->role != ROLE_NODE &&
@@ -30,7 +32,7 @@ struct job *api_job(struct call *call)
 struct job *api_own_job(struct call *call, const char *what)
 {
     struct job *j = api_job(call);
-    if (!j || api_owns(call, j->user))
+    if (!j || owns(call, j->user))
         return j;
     api_problem(call, 403, "job %s belongs to %s: to %s it needs the role operator; you have %s",
                 j->id, j->user, what, role_to_string(call->who.role));
@@ -44,7 +46,7 @@ bool api_sees_reason(const struct call *call, const struct job *j)
 
 json_t *api_job_view(const struct call *call, const struct job *j, bool whole)
 {
-    bool own = api_owns(call, j->user);
+    bool own = owns(call, j->user);
     json_t *view = job_view(j, whole && own);
     if (own)
         return view;
@@ -65,7 +67,7 @@ json_t *api_event_view(struct api *a, const struct principal *who, const struct 
     if (!ev->job[0])
         return view;
     const struct job *j = cluster_job_by_id(a->cluster, ev->job);
-    if (!api_owns(&call, j ? j->user : NULL))
+    if (!owns(&call, j ? j->user : NULL))
         json_put_str(view, "reason", NULL);
     return view;
 }

@@ -36,7 +36,7 @@ struct sealed_worker {
     struct sealed_stats stats;
 };
 
-void sealed_opened_reset(struct sealed_opened *o)
+static void sealed_opened_reset(struct sealed_opened *o)
 {
     json_decref(o->claims);
     *o = (struct sealed_opened){0};

@@ -12,18 +12,17 @@ struct user_keys;
 
 #define SEALED_QUEUE_MAX 64
 
-struct sealed_opened {                    // owned by the receiver of `done`: sealed_opened_reset
+struct sealed_opened {
     json_t *claims;                       // NULL = it doesn't open
     char key_id[JWK_THUMBPRINT_BYTES];    // whose signature it is
     char sealed_to[JWK_THUMBPRINT_BYTES]; // of the master's key
 };
-void sealed_opened_reset(struct sealed_opened *o);
 
 // `loop` gets the results; both key stores are borrowed. NULL when it can't be made.
 struct sealed_worker *sealed_worker_new(uv_loop_t *loop, struct master_keys *master,
                                         struct user_keys *users);
-// Opens the text (copied) and calls `done` from the loop, once; *opened may be taken from. -EBUSY
-// when the queue is full, -ENOMEM.
+// Opens the text (copied) and calls `done` from the loop, once; what that does not take from
+// *opened is freed after it. -EBUSY when the queue is full, -ENOMEM.
 int sealed_worker_open(struct sealed_worker *w, const char *text, size_t len,
                        void (*done)(struct sealed_opened *opened, void *userdata),
                        void *userdata) WARN_UNUSED;

@@ -145,6 +145,14 @@ static int read_body(const json_t *body, struct user *u, struct err *e)
 
 // --- changes ---
 
+// What was given to the user ends at once: tokens, and whatever else proves to be him.
+static void end_proofs(struct api *a, const char *name)
+{
+    tokens_revoke_user(a->tokens, name);
+    if (a->user_keys)
+        user_keys_remove_user(a->user_keys, name);
+}
+
 // Tokens and open answers that are worth less now end with the change.
 static void put(struct call *call, const struct user *u, int status)
 {
@@ -156,7 +164,7 @@ static void put(struct call *call, const struct user *u, int status)
         return;
     }
     if (u->disabled)
-        api_user_gone(a, u->name);
+        end_proofs(a, u->name);
     api_recheck(a);
     api_reply_changed(call, status, user_view(u));
 }
@@ -222,8 +230,8 @@ void users_delete(struct call *call)
     if (!u || own_end(call, u, true))
         return;
     memcpy(name, u->name, sizeof(name));
-    api_user_gone(a,
-                  name); // before the record: a half written batch leaves nobody with tokens alone
+    // Before the record: a half written batch leaves nobody with tokens alone.
+    end_proofs(a, name);
     if (cluster_user_remove(a->cluster, name) < 0) {
         api_problem(call, 404, "no user %s", name);
         return;
@@ -233,11 +241,4 @@ void users_delete(struct call *call)
     json_put_str(j, "name", name);
     json_put_bool(j, "deleted", true);
     api_reply_changed(call, 200, j);
-}
-
-void api_user_gone(struct api *a, const char *name)
-{
-    tokens_revoke_user(a->tokens, name);
-    if (a->user_keys)
-        user_keys_remove_user(a->user_keys, name);
 }

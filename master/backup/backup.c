@@ -223,11 +223,6 @@ static void on_timer(uv_timer_t *timer)
         plan_next(b, due - now);
 }
 
-int64_t backup_newest_ms(const struct backup *b)
-{
-    return b->newest_ms;
-}
-
 // --- life ---
 
 // What a backup or a restore left that was cut off: it holds keys. The caller has the data folder's

@@ -31,7 +31,6 @@ int backup_new(const struct backup_options *o, struct backup **ret, struct err *
 int backup_start(struct backup *b, const char *path,
                  void (*done)(int result, const struct err *e, void *userdata), void *userdata,
                  struct err *e) WARN_UNUSED;
-int64_t backup_newest_ms(const struct backup *b); // of the schedule, Unix time; 0 = none
 
 // Ends a child; frees from the loop. NULL is fine.
 void backup_close(struct backup *b);

@@ -115,11 +115,10 @@ int cluster_node_approve(struct cluster *c, struct node *n, const char *user,
 // For the next hour another machine (a new key, or a copy of this one's state) may take the node's
 // place, once.
 #define NODE_REPLACE_MS INT64_C(3600000)
-// Ends what runs there of jobs that are not known.
-int cluster_node_stop_orphans(struct cluster *c, struct node *n, const char *user,
-                              struct err *e) WARN_UNUSED;
 int cluster_node_replace(struct cluster *c, struct node *n, const char *user,
                          struct err *e) WARN_UNUSED;
+// Ends what runs there of jobs that are not known.
+void cluster_node_stop_orphans(struct cluster *c, struct node *n, const char *user);
 // Takes `labels`, an object of texts: the node's labels are exactly these.
 void cluster_node_set_labels(struct cluster *c, struct node *n, json_t *labels, const char *user);
 // Its work is stopped with its grace, then the record goes: when the agent has confirmed, or when

@@ -198,7 +198,9 @@ void node_timer_arm(struct cluster *c); // for what is due first
 int64_t node_drain_due(const struct node *n); // CLOCK_BOOTTIME; INT64_MAX = nothing is
 void node_drain_look(struct cluster *c, struct node *n, int64_t now_boot_ms); // due?
 void node_drain_emptied(struct cluster *c, struct node *n); // nothing runs there any more?
-json_t *node_drain_view(const struct node *n);              // null while not draining
+// -EBUSY with the reason while it is being removed: then nothing else can be decided about it.
+int node_refuse_leaving(const struct node *n, struct err *e) WARN_UNUSED;
+json_t *node_drain_view(const struct node *n); // null while not draining
 json_t *node_drain_to_record(const struct node *n);
 void node_drain_from_record(struct node *n, const json_t *j);
 // task_move of all that it holds.

@@ -127,15 +127,6 @@ void node_drain_emptied(struct cluster *c, struct node *n)
 
 // --- the verbs ---
 
-static int refuse_leaving(const struct node *n, struct err *e)
-{
-    return n->identity.removing ? err_set(e, -EBUSY,
-                                          "node %s is being removed by %s: nothing else can be "
-                                          "decided about it any more",
-                                          n->name, n->identity.removed_by)
-                                : 0;
-}
-
 static bool apply(struct node_drain *d, const struct drain_order *o)
 {
     bool changed = false;
@@ -155,7 +146,7 @@ static bool apply(struct node_drain *d, const struct drain_order *o)
 int cluster_node_drain(struct cluster *c, struct node *n, const struct drain_order *o,
                        struct err *e)
 {
-    int r = refuse_leaving(n, e);
+    int r = node_refuse_leaving(n, e);
     if (r < 0)
         return r;
     struct node_drain *d = &n->drain;
@@ -178,7 +169,7 @@ int cluster_node_drain(struct cluster *c, struct node *n, const struct drain_ord
 
 int cluster_node_resume(struct cluster *c, struct node *n, const char *user, struct err *e)
 {
-    int r = refuse_leaving(n, e);
+    int r = node_refuse_leaving(n, e);
     if (r < 0)
         return r;
     if (n->aside.phase != ASIDE_NO)

@@ -222,19 +222,19 @@ int node_identity_instance(struct cluster *c, struct node *n, const struct sync_
 
 // --- what operators say ---
 
-static int refuse_leaving(const struct node *n, struct err *e)
+int node_refuse_leaving(const struct node *n, struct err *e)
 {
-    return n->identity.removing
-               ? err_set(e, -EBUSY,
-                         "node %s is being removed (by %s): nothing else can be done "
-                         "with it; join it again afterwards",
-                         n->name, n->identity.removed_by)
-               : 0;
+    if (!n->identity.removing)
+        return 0;
+    return err_set(e, -EBUSY,
+                   "node %s is being removed by %s: nothing else can be done with it; join it "
+                   "again afterwards",
+                   n->name, n->identity.removed_by);
 }
 
 int cluster_node_approve(struct cluster *c, struct node *n, const char *user, struct err *e)
 {
-    int r = refuse_leaving(n, e);
+    int r = node_refuse_leaving(n, e);
     if (r < 0 || n->approved)
         return r;
     n->approved = true;
@@ -249,7 +249,7 @@ int cluster_node_approve(struct cluster *c, struct node *n, const char *user, st
 
 int cluster_node_replace(struct cluster *c, struct node *n, const char *user, struct err *e)
 {
-    int r = refuse_leaving(n, e);
+    int r = node_refuse_leaving(n, e);
     if (r < 0)
         return r;
     if (!replaceable(n))

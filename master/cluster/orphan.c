@@ -45,13 +45,11 @@ void orphan_expire(struct cluster *c, struct node *n, int64_t now_boot_ms)
             assignment_stop(c, n, a);
 }
 
-int cluster_node_stop_orphans(struct cluster *c, struct node *n, const char *user, struct err *e)
+void cluster_node_stop_orphans(struct cluster *c, struct node *n, const char *user)
 {
-    (void)e;
     if (n->orphans > 0)
         node_emit(c, n, "node.orphans_stopped", user, NULL);
     orphan_expire(c, n, INT64_MAX);
-    return 0;
 }
 
 json_t *orphans_view(const struct node *n)

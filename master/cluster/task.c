@@ -320,7 +320,7 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
     begin_wait_for_logs(c, t, d.state);
 }
 
-static void logs_arrived(struct cluster *c, struct node *n, struct task *t)
+static void logs_arrived(struct cluster *c, struct task *t)
 {
     if (t->logs_late) {
         task_wait_remove(c, t);
@@ -328,7 +328,6 @@ static void logs_arrived(struct cluster *c, struct node *n, struct task *t)
     } else {
         task_dirty(c, t); // "incomplete" became "complete"
     }
-    (void)n;
 }
 
 static void tell_health(struct cluster *c, struct task *t)
@@ -379,7 +378,7 @@ void task_apply_status(struct cluster *c, struct node *n, struct task *t,
         if (!was_over)
             ended(c, n, t);
         else if (s->logs == LOGS_COMPLETE)
-            logs_arrived(c, n, t);
+            logs_arrived(c, t);
         if (t->entry && s->logs == LOGS_COMPLETE)
             assignment_remove(c, n, t->entry);
         break;

@@ -42,11 +42,6 @@ void log_reader_close(struct log_reader *r)
     free(r);
 }
 
-bool log_reader_finished(const struct log_reader *r)
-{
-    return r->finished;
-}
-
 // --- gaps ---
 
 // The stream lacks what lies between the expected offset and this one.
@@ -176,7 +171,6 @@ static int read_on(struct log_reader *r, struct log_chunk *ret)
         if (e < 0)
             return e;
         if (e == 0) {
-            r->finished = r->file->finished;
             log_cursor_reset(&r->cursor);
             return LOG_NEXT_END;
         }

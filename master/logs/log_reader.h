@@ -22,7 +22,6 @@ struct log_reader {
     uint64_t expected[LOG_CHANNELS]; // what comes below is skipped, what comes above leaves a gap
     struct log_head head;
     unsigned head_gaps; // channels whose gap at the head was not yet looked at
-    bool finished;
     struct log_tail tail;
 };
 

@@ -101,6 +101,4 @@ int log_reader_open(struct log_store *s, const char *attempt, unsigned channels,
                     struct log_reader **ret) WARN_UNUSED;
 // An enum log_next, or -errno. *ret is filled with LOG_NEXT_CHUNK only.
 int log_reader_next(struct log_reader *r, struct log_chunk *ret) WARN_UNUSED;
-// Whether the attempt was finished when the reader last came to the end.
-bool log_reader_finished(const struct log_reader *r);
 void log_reader_close(struct log_reader *r); // NULL is fine

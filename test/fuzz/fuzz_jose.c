@@ -77,7 +77,7 @@ static void try_jwk(const char *text, size_t len)
     cleanup_json json_t *shown = jwk_public_json(k);
     require(shown && !json_object_get(shown, "d") && !json_object_get(shown, "k"));
     if (jwk_thumbprint(k, thumbprint) == 0)
-        require(jwk_is_thumbprint(thumbprint));
+        require(strlen(thumbprint) == JWK_THUMBPRINT_BYTES - 1);
     jwk_free(k);
 }
 

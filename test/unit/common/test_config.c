@@ -27,15 +27,15 @@ struct sample {
 #define AT(member) offsetof(struct sample, member)
 
 static const struct config_field fields[] = {
-    {"name", CONFIG_STRING, AT(name), "meadow", 0, 0, false},
-    {"note", CONFIG_STRING, AT(note), NULL, 0, 0, false},
-    {"listen.port", CONFIG_INT, AT(port), "7420", 1, 65535, false},
-    {"listen.on", CONFIG_BOOL, AT(on), "true", 0, 0, false},
-    {"wait", CONFIG_DURATION_MS, AT(wait_ms), "2s", 200, 600000, false},
-    {"memory", CONFIG_MEMORY, AT(memory), "1g", 0, 0, false},
-    {"cpu", CONFIG_CPU, AT(cpu), "1", 0, 0, true},
-    {"names", CONFIG_STRING_LIST, AT(names), NULL, 0, 0, false},
-    {"labels", CONFIG_STRING_LIST, AT(labels), "[a, b]", 0, 0, false},
+    {"name", CONFIG_STRING, AT(name), "meadow", 0, 0},
+    {"note", CONFIG_STRING, AT(note), NULL, 0, 0},
+    {"listen.port", CONFIG_INT, AT(port), "7420", 1, 65535},
+    {"listen.on", CONFIG_BOOL, AT(on), "true", 0, 0},
+    {"wait", CONFIG_DURATION_MS, AT(wait_ms), "2s", 200, 600000},
+    {"memory", CONFIG_MEMORY, AT(memory), "1g", 0, 0},
+    {"cpu", CONFIG_CPU, AT(cpu), "1", 0, 0},
+    {"names", CONFIG_STRING_LIST, AT(names), NULL, 0, 0},
+    {"labels", CONFIG_STRING_LIST, AT(labels), "[a, b]", 0, 0},
 };
 
 static char path[] = "/tmp/meadow-test-config-XXXXXX";

@@ -143,7 +143,8 @@ START_TEST(with_a_shared_key)
             ck_assert_int_eq(jwe_seal_dir(key, extra, "answer", 6, &text, &e), 0);
             ck_assert_int_eq(jwe_parse(text, strlen(text), JWE_DIR, &x), 0);
             ck_assert_str_eq(json_opt_str(x.header, "jti", ""), "j");
-            ck_assert_str_eq(jwe_enc_to_string(x.enc), size == 32 ? "A256GCM" : "A256CBC-HS512");
+            ck_assert_str_eq(json_opt_str(x.header, "enc", ""),
+                             size == 32 ? "A256GCM" : "A256CBC-HS512");
             ck_assert_uint_eq(jwe_key_bytes(x.enc), size);
             jwe_reset(&x);
             ck_assert_int_eq(open_text(text, JWE_DIR, key, out, sizeof(out)), 0);

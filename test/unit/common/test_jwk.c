@@ -25,7 +25,6 @@ static void check_thumbprint(const char *text, const char *wanted)
     struct jwk *key = key_of(text);
     ck_assert_int_eq(jwk_thumbprint(key, name), 0);
     ck_assert_str_eq(name, wanted);
-    ck_assert(jwk_is_thumbprint(name));
     jwk_free(key);
 }
 
@@ -33,11 +32,6 @@ START_TEST(names)
     {
         check_thumbprint(THUMB_KEY, "NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs");
         check_thumbprint(KEY_OKP, "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"); // RFC 8037 A.3
-        ck_assert(!jwk_is_thumbprint(""));
-        ck_assert(!jwk_is_thumbprint("kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4"));
-        ck_assert(
-            !jwk_is_thumbprint("kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4l")); // odd last bits
-        ck_assert(!jwk_is_thumbprint("../K_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"));
     }
 END_TEST
 

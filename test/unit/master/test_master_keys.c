@@ -51,7 +51,7 @@ START_TEST(made_once)
         char first[JWK_THUMBPRINT_BYTES], path[96];
         struct master_keys *m = opened();
         (void)snprintf(first, sizeof(first), "%s", master_keys_thumbprint(m));
-        ck_assert(jwk_is_thumbprint(first));
+        ck_assert_uint_eq(strlen(first), JWK_THUMBPRINT_BYTES - 1);
         (void)snprintf(path, sizeof(path), "%s/identity/sealed.key", dir);
         ck_assert_int_eq(stat(path, &st), 0);
         ck_assert_uint_eq(st.st_mode & 0777, 0600);
