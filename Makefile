@@ -312,7 +312,7 @@ DOCDIR  := $(DESTDIR)$(PREFIX)/share/doc/meadow
 SYSCONFDIR ?= /etc
 ETCDIR  := $(DESTDIR)$(SYSCONFDIR)/meadow
 unit_paths := s|@BINDIR@|$(PREFIX)/bin|g; s|@SYSCONFDIR@|$(SYSCONFDIR)|g
-# A configuration that is there stays; the samples are all comments, so a fresh one means the defaults.
+# A configuration that is there stays; the samples say the defaults alone.
 install: all
 	$(Q)install -d $(BINDIR) $(LIBDIR)/meadow $(LIBDIR)/systemd/system $(LIBDIR)/sysusers.d $(DOCDIR) $(ETCDIR)
 	$(Q)install -m 755 $(filter-out %/meadow-init,$(BINS)) $(BINDIR)/

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from meadow_cluster import job
+from meadow_cluster import PATIENCE, job
 from node_site import new_key, sync_body
 
 ONLINE = "the master answers again|connected to the master"
@@ -83,11 +83,11 @@ def test_one_that_is_over_may_only_renew(make_site, tmp_path):
 
 
 def test_agents_renew_while_they_work(make_site):
-    m = make_site(certificates={"node": "3s", "server": "90d"})
+    m = make_site(certificates={"node": f"{3000 * PATIENCE:.0f}ms", "server": "90d"})
     agents = [m.agent("one"), m.agent("two")]
     m.wait_ready(2)
     last = m.last_event()
-    j = m.ok("POST", "/v1/jobs", job(["/bin/bash", "-c", "for i in {1..300}; do echo line $i; sleep 0.02; done"], num=4))["id"]
+    j = m.ok("POST", "/v1/jobs", job(["/bin/bash", "-c", "for i in {1..300}; do echo line $i; sleep SLEEP; done".replace("SLEEP", f"{0.02 * PATIENCE}")], num=4))["id"]
     for a in agents:
         m.wait_event("node.certificate_renewed", after=last, node=a.name, count=3)
     done = m.get(f"/v1/jobs/{j}?wait=60s", timeout=90)
