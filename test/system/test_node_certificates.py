@@ -87,7 +87,7 @@ def test_agents_renew_while_they_work(make_site):
     agents = [m.agent("one"), m.agent("two")]
     m.wait_ready(2)
     last = m.last_event()
-    j = m.ok("POST", "/v1/jobs", job(["/bin/bash", "-c", "for i in {1..300}; do echo line $i; sleep SLEEP; done".replace("SLEEP", f"{0.02 * PATIENCE}")], num=4))["id"]
+    j = m.ok("POST", "/v1/jobs", job(["/bin/bash", "-c", f"for i in {{1..300}}; do echo line $i; sleep {0.02 * PATIENCE}; done"], num=4))["id"]
     for a in agents:
         m.wait_event("node.certificate_renewed", after=last, node=a.name, count=3)
     done = m.get(f"/v1/jobs/{j}?wait=60s", timeout=90)
