@@ -163,6 +163,22 @@ int master_config_load(const char *path, struct master_config *ret, struct err *
     return 0;
 }
 
+void master_config_reload(const struct master_config *c)
+{
+    struct master_config fresh;
+    struct err e = {""};
+    enum log_level level;
+    if (master_config_load(c->path, &fresh, &e) < 0) {
+        log_error("config", "reload: %s; nothing of it was applied", e.text);
+        return;
+    }
+    if (log_level_from_string(fresh.log_level, &level) == 0)
+        log_set_level(level);
+    log_info("config", "reloaded: log_level is %s; any other change needs a restart",
+             fresh.log_level);
+    master_config_free(&fresh);
+}
+
 void master_config_free(struct master_config *c)
 {
     config_free(fields, ARRAY_SIZE(fields), c);

@@ -62,4 +62,7 @@ struct master_config {
 
 // path NULL = defaults. Owned: master_config_free.
 int master_config_load(const char *path, struct master_config *ret, struct err *e) WARN_UNUSED;
+// Reads its file again and takes what may change while the master runs: log_level. A file that is
+// wrong changes nothing and is told in the log.
+void master_config_reload(const struct master_config *c);
 void master_config_free(struct master_config *c);

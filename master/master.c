@@ -227,22 +227,9 @@ static void on_signal(void *userdata)
 static void on_reload(void *userdata)
 {
     struct master *m = userdata;
-    struct master_config fresh;
-    struct err e = {""};
-    enum log_level level;
     daemon_reloading(m->daemon);
     server_cert_reload(m->cert);
-    if (master_config_load(m->config->path, &fresh, &e) < 0) {
-        log_error("master", "reload: %s; nothing of it was applied", e.text);
-    } else {
-        if (log_level_from_string(fresh.log_level, &level) == 0)
-            log_set_level(level);
-        log_info("master",
-                 "reloaded: log_level is %s, the certificates were looked at; any other "
-                 "change needs a restart",
-                 fresh.log_level);
-        master_config_free(&fresh);
-    }
+    master_config_reload(m->config);
     daemon_reloaded(m->daemon);
 }
 
