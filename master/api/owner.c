@@ -41,7 +41,7 @@ struct job *api_own_job(struct call *call, const char *what)
 
 bool api_sees_reason(const struct call *call, const struct job *j)
 {
-    return j->state == JOB_PENDING || api_owns(call, j->user);
+    return j->state == JOB_PENDING || owns(call, j->user);
 }
 
 json_t *api_job_view(const struct call *call, const struct job *j, bool whole)
