@@ -250,6 +250,8 @@ static bool set_options(struct http_call *call, const struct http_call_options *
     (void)curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, call->error);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, call);
+    if (o->new_connection)
+        (void)curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
     if (o->timeout_ms)
         (void)curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms);
     if (o->idle_timeout_ms) {

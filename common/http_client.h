@@ -58,6 +58,7 @@ struct http_call_options {
     unsigned timeout_ms;      // whole call; 0 = none
     unsigned idle_timeout_ms; // no byte for this long; 0 = none (rounded up to seconds)
     size_t body_limit;        // of a buffered answer; 0 = 64 MiB
+    bool new_connection;      // not over one that is there
     // When set, bytes of 2xx answers go here as they come. Non-2xx bodies are buffered as usual.
     // Return 0, or negative to abort (done gets -ECANCELED).
     int (*chunk)(const char *data, size_t len, void *userdata);

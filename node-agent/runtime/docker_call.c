@@ -46,7 +46,7 @@ static void on_done(const struct http_result *r, void *userdata)
 }
 
 static int send_call(struct docker_task *t, const char *method, const char *path,
-                     const json_t *body, docker_then then, struct err *e)
+                     const json_t *body, bool anew, docker_then then, struct err *e)
 {
     static const char *const headers[] = {"Content-Type: application/json", NULL};
     cleanup_free char *text = body ? json_text(body) : NULL;
@@ -63,6 +63,7 @@ static int send_call(struct docker_task *t, const char *method, const char *path
                                   .body = text,
                                   .body_len = text ? strlen(text) : 0,
                                   .timeout_ms = DOCKER_TIMEOUT_MS,
+                                  .new_connection = anew,
                                   .done = on_done,
                                   .userdata = c};
     t->calls++;
@@ -74,13 +75,24 @@ static int send_call(struct docker_task *t, const char *method, const char *path
     return r;
 }
 
-void docker_request(struct docker_task *t, const char *method, char *path_taken, const json_t *body,
-                    docker_then then)
+static void request(struct docker_task *t, const char *method, char *path_taken, const json_t *body,
+                    bool anew, docker_then then)
 {
     struct http_result failed = {.body = ""};
-    int r = send_call(t, method, path_taken, body, then, &failed.err);
+    int r = send_call(t, method, path_taken, body, anew, then, &failed.err);
     free(path_taken);
     failed.error = r;
     if (r < 0)
         then(t, &failed);
+}
+
+void docker_request(struct docker_task *t, const char *method, char *path_taken, const json_t *body,
+                    docker_then then)
+{
+    request(t, method, path_taken, body, false, then);
+}
+
+void docker_ask_anew(struct docker_task *t, char *path_taken, docker_then then)
+{
+    request(t, "GET", path_taken, NULL, true, then);
 }

@@ -87,6 +87,8 @@ void docker_result_text(const struct http_result *r, char *out, size_t size);
 // after closing. `path` follows the version and is taken over (malloc'd; NULL = out of memory).
 void docker_request(struct docker_task *t, const char *method, char *path_taken, const json_t *body,
                     docker_then then);
+// A GET likewise, over a new connection: whether the engine still takes any.
+void docker_ask_anew(struct docker_task *t, char *path_taken, docker_then then);
 PRINTF_LIKE(1, 2) char *docker_path(const char *fmt, ...);
 
 // docker_engine.c: connection, events, listing.

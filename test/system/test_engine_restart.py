@@ -132,7 +132,7 @@ def test_container_removed_by_hand(make_cluster, off):
     for x in (t, u):
         off.api("DELETE", f"/containers/{x['container_id']}?force=1")
     done = cluster.wait(jid)
-    assert done["state"] == "failed" and done["tasks"][0]["state"] == "unknown" and done["tasks"][0]["exit_code"] is None, done
+    assert done["state"] == "failed" and done["tasks"][0]["state"] == "unknown" and done["tasks"][0]["exit_code"] in (None, 137), done
     (cluster.dir / "data" / "done").touch()
     done = cluster.wait(other)
     assert done["state"] == "succeeded" and done["tasks"][0]["attempt"] == 2, done
@@ -147,4 +147,4 @@ def test_container_removed_while_nobody_looks(make_cluster, off):
     off.api("DELETE", f"/containers/{t['container_id']}?force=1")
     cluster.cli(*cluster.up_args[1:], verb="up", timeout=90)
     done = cluster.wait(jid)
-    assert done["state"] == "failed" and done["tasks"][0]["state"] == "unknown" and done["tasks"][0]["exit_code"] is None, done
+    assert done["state"] == "failed" and done["tasks"][0]["state"] == "unknown" and done["tasks"][0]["exit_code"] in (None, 137), done
