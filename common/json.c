@@ -131,6 +131,26 @@ int64_t json_opt_time(const json_t *obj, const char *key)
     return ms;
 }
 
+void json_put_boot(json_t *obj, const char *key, int64_t boot_ms)
+{
+    char boot[CLOCK_BOOT_ID_BYTES];
+    clock_boot_id(boot);
+    json_put_i64(obj, key, boot_ms);
+    json_put_str(obj, "boot_id", boot);
+}
+
+int64_t json_opt_boot(const json_t *obj, const char *key, int64_t real_ms)
+{
+    char boot[CLOCK_BOOT_ID_BYTES];
+    const char *of = json_opt_str(obj, "boot_id", "");
+    if (*of && json_is_integer(json_object_get(obj, key))) {
+        clock_boot_id(boot);
+        if (strcmp(of, boot) == 0)
+            return json_opt_i64(obj, key, 0);
+    }
+    return clock_boot_ms() + real_ms - clock_real_ms();
+}
+
 char *json_text(const json_t *value)
 {
     return json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);

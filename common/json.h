@@ -34,6 +34,11 @@ void json_put(json_t *obj, const char *key, json_t *stolen);
 // RFC 3339 with milliseconds; 0 gives null.
 void json_put_time(json_t *obj, const char *key, int64_t real_ms);
 int64_t json_opt_time(const json_t *obj, const char *key);
+// A moment of CLOCK_BOOTTIME that outlives the process: as `key`, with `boot_id` beside it.
+void json_put_boot(json_t *obj, const char *key, int64_t boot_ms);
+// That moment in this boot. Of another boot (or when there is none) only the wall clock is left to
+// tell: real_ms is the same moment by that.
+int64_t json_opt_boot(const json_t *obj, const char *key, int64_t real_ms);
 
 // Compact dump, sorted as inserted; caller frees. NULL when out of memory.
 char *json_text(const json_t *value);

@@ -207,6 +207,8 @@ void node_drain_from_record(struct node *n, const json_t *j);
 void node_move_all(struct cluster *c, struct node *n, const char *reason);
 
 // node_aside.c
+json_t *node_aside_to_record(const struct node *n); // while it is set aside
+void node_aside_from_record(struct cluster *c, struct node *n, const json_t *j); // NULL: it is not
 int64_t node_aside_due(const struct node *n);
 void node_aside_look(struct cluster *c, struct node *n, int64_t now_boot_ms);
 // An attempt runs there, or an operator says that it is well: forgets all failures.

@@ -10,7 +10,6 @@
 #include "master/cluster/cluster_internal.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 // A moment that is counted from the submission, as one of the wall clock as it is now. Without a
 // step of that clock it is the submission's and the time, to the millisecond.
@@ -38,24 +37,14 @@ int64_t job_start_by(const struct job *j)
 
 void job_limits_to_record(const struct job *j, json_t *r)
 {
-    char boot[CLOCK_BOOT_ID_BYTES];
-    if (!j->spec->wait_limit_ms && (!j->spec->deadline_ms || j->spec->deadline_fixed))
-        return;
-    clock_boot_id(boot);
-    json_put_i64(r, "submitted_boot_ms", j->submitted_boot_ms);
-    json_put_str(r, "boot_id", boot);
+    const struct job_spec *s = j->spec;
+    if (s->wait_limit_ms || (s->deadline_ms && !s->deadline_fixed))
+        json_put_boot(r, "submitted_boot_ms", j->submitted_boot_ms);
 }
 
 void job_limits_from_record(struct job *j, const json_t *r)
 {
-    char boot[CLOCK_BOOT_ID_BYTES];
-    const char *of = json_opt_str(r, "boot_id", "");
-    if (*of)
-        clock_boot_id(boot);
-    if (*of && strcmp(of, boot) == 0)
-        j->submitted_boot_ms = json_opt_i64(r, "submitted_boot_ms", 0);
-    else
-        j->submitted_boot_ms = clock_boot_ms() + j->submitted_ms - clock_real_ms();
+    j->submitted_boot_ms = json_opt_boot(r, "submitted_boot_ms", j->submitted_ms);
 }
 
 // --- the heaps; a job's place in one is limits[].at - 1 ---

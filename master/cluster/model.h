@@ -232,7 +232,7 @@ struct node_drain {
     bool empty_told; // not stored: the event that nothing runs there any more
 };
 
-// Starts that failed there in a row (node_aside.c). Not stored.
+// Starts that failed there in a row (node_aside.c). Stored while the node is set aside.
 enum aside_phase {
     ASIDE_NO,
     ASIDE_PAUSE,  // gets no work until the pause is over

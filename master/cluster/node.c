@@ -242,7 +242,7 @@ int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *
     n->docker = strcmp(json_opt_str(info, "runtime", "process"), "docker") == 0;
     bool was_ready = n->engine_ready;
     n->engine_ready = json_opt_bool(info, "ready", true);
-    if (n->engine_ready && !was_ready)
+    if (n->engine_ready && !was_ready && n->info_told) // else a new master hears of it at last
         node_aside_mended(c, n);
     (void)snprintf(n->engine_reason, sizeof(n->engine_reason), "%s",
                    json_opt_str(info, "reason", "not ready"));

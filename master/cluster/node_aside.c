@@ -4,13 +4,53 @@
 // aside: not_ready, no new work. After a pause it gets one job's tasks as a probe: one that starts
 // brings it back, one that fails makes the next pause longer. The idea is that of a circuit breaker
 // (M. Nygard, Release It!, 2007: closed, open, half open). At most half of the nodes are set aside:
-// more would be something that they share. Kept in memory alone: a new master tries them again.
+// more would be something that they share. It is stored with the node; a row that has not set it
+// aside yet is not, and begins anew with the master.
 #include "common/clock.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/scheduler/scheduler.h"
 
 #include <string.h>
+
+// --- the record ---
+
+json_t *node_aside_to_record(const struct node *n)
+{
+    const struct node_aside *a = &n->aside;
+    json_t *j = json_object();
+    json_put_str(j, "reason", a->reason);
+    json_put_str(j, "job", a->job);
+    json_put_i64(j, "failures", a->failures);
+    json_put_i64(j, "pauses", a->pause.failures);
+    if (a->phase != ASIDE_PAUSE)
+        return j;
+    json_put_time(j, "until", clock_real_ms() + a->until_boot_ms - clock_boot_ms());
+    json_put_boot(j, "until_boot_ms", a->until_boot_ms);
+    return j;
+}
+
+// A probe that was under way is one still to be made: what it was given may not have got there.
+void node_aside_from_record(struct cluster *c, struct node *n, const json_t *j)
+{
+    struct node_aside *a = &n->aside;
+    int64_t until = json_opt_time(j, "until");
+    if (!json_is_object(j) || c->options.aside.failures == 0)
+        return;
+    *a = (struct node_aside){.phase = until ? ASIDE_PAUSE : ASIDE_PROBE,
+                             .failures = (int)json_opt_i64(j, "failures", 0),
+                             .jobs_differ = true};
+    backoff_init(&a->pause, (uint64_t)c->options.aside.pause_ms,
+                 (uint64_t)c->options.aside.max_pause_ms);
+    a->pause.failures = (unsigned)json_opt_i64(j, "pauses", 1);
+    if (until)
+        a->until_boot_ms = json_opt_boot(j, "until_boot_ms", until);
+    (void)snprintf(a->reason, sizeof(a->reason), "%s", json_opt_str(j, "reason", ""));
+    (void)snprintf(a->job, sizeof(a->job), "%s", json_opt_str(j, "job", ""));
+}
+
+// --- what follows from it ---
 
 bool node_aside_probe(const struct node *n)
 {
@@ -35,6 +75,7 @@ static void show(struct cluster *c, struct node *n)
 static void open_probe(struct cluster *c, struct node *n)
 {
     n->aside.phase = ASIDE_PROBE;
+    node_dirty(c, n);
     show(c, n);
 }
 
@@ -65,6 +106,7 @@ void node_aside_clear(struct cluster *c, struct node *n)
     n->aside = (struct node_aside){0};
     if (!was)
         return;
+    node_dirty(c, n);
     node_timer_arm(c);
     show(c, n);
 }
@@ -97,6 +139,7 @@ static void set_aside(struct cluster *c, struct node *n, const struct task *t)
                    "start is tried again at %s",
                    a->failures, name, t->status->reason, at);
     log_warn("nodes", "node %s is %s", n->name, a->reason);
+    node_dirty(c, n);
     node_timer_arm(c);
     show(c, n);
 }

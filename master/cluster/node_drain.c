@@ -52,33 +52,26 @@ json_t *node_drain_view(const struct node *n)
 json_t *node_drain_to_record(const struct node *n)
 {
     const struct node_drain *d = &n->drain;
-    char boot[CLOCK_BOOT_ID_BYTES];
     json_t *j = json_object();
     json_put_str(j, "reason", d->reason);
     json_put_str(j, "by", d->by);
     json_put_time(j, "since", d->since_ms);
     if (!d->deadline_boot_ms)
         return j;
-    clock_boot_id(boot);
     json_put_time(j, "deadline", deadline_real_ms(d));
-    json_put_i64(j, "deadline_boot_ms", d->deadline_boot_ms);
-    json_put_str(j, "boot_id", boot);
+    json_put_boot(j, "deadline_boot_ms", d->deadline_boot_ms);
     return j;
 }
 
 void node_drain_from_record(struct node *n, const json_t *j)
 {
     struct node_drain *d = &n->drain;
-    char boot[CLOCK_BOOT_ID_BYTES];
-    clock_boot_id(boot);
     (void)snprintf(d->reason, sizeof(d->reason), "%s", json_opt_str(j, "reason", ""));
     (void)snprintf(d->by, sizeof(d->by), "%s", json_opt_str(j, "by", ""));
     d->since_ms = json_opt_time(j, "since");
     d->deadline_ms = json_opt_time(j, "deadline");
-    if (boot[0] && strcmp(json_opt_str(j, "boot_id", ""), boot) == 0)
-        d->deadline_boot_ms = json_opt_i64(j, "deadline_boot_ms", 0);
-    else if (d->deadline_ms)
-        d->deadline_boot_ms = clock_boot_ms() + d->deadline_ms - clock_real_ms();
+    if (d->deadline_ms)
+        d->deadline_boot_ms = json_opt_boot(j, "deadline_boot_ms", d->deadline_ms);
 }
 
 // --- the deadline ---

@@ -56,6 +56,10 @@ def test_node_set_aside_is_resumed(hosts):
         jobs = [submit(h, f"j{i}", node="node-1") for i in range(3)]
         told = h.wait_event("node.not_ready", after=mark, node="node-1", seconds=60)
         assert "set aside" in told["reason"]
+    h.master.kill()  # it is remembered
+    h.start_master()
+    h.wait_nodes(2)
+    h.wait_event("node.not_ready", after=told["id"], node="node-1", reason=told["reason"])
     shown = h.node("node-1")
     assert shown["state"] == "not_ready" and shown["reason"] == told["reason"], shown
     assert any("node-1 is not_ready: set aside" in w for w in h.get("/v1/cluster")["warnings"])

@@ -144,6 +144,7 @@ static inline void settle(void)
     }
 }
 
+static int64_t aside_failures;              // of the next cluster; 0 = no node is set aside
 static int64_t half_life_ms, hold_after_ms; // of the next cluster; 0 = no fair share, no head
 
 static inline struct cluster *make(void)
@@ -155,6 +156,7 @@ static inline struct cluster *make(void)
                                       .lease_ms = 60000,
                                       .disk_full_percent = 90,
                                       .history = {keep_jobs, keep_age_ms},
+                                      .aside = {aside_failures, 60000, 240000},
                                       .scheduling.half_life_ms = half_life_ms,
                                       .scheduling.hold_after_ms = hold_after_ms,
                                       .assignment_moved = on_moved,

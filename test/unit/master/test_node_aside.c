@@ -260,6 +260,66 @@ START_TEST(an_engine_that_is_back_is_tried_at_once)
     }
 END_TEST
 
+// The agent comes to the new master.
+static void come_back(void)
+{
+    restart_cluster(2);
+    a.node = cluster_node_by_name(cluster, "n1");
+    b.node = cluster_node_by_name(cluster, "n2");
+    ck_assert_int_eq(say(&b, true, node_info(4), true), 0);
+    ck_assert_int_eq(say(&a, true, node_info(4), true), 0);
+}
+
+START_TEST(a_new_master_goes_on)
+    {
+        struct err e = {""};
+        start();
+        struct job *two = set_aside();
+        char reason[REASON_BYTES];
+        memcpy(reason, a.node->reason, sizeof(reason));
+        int64_t until = a.node->aside.until_boot_ms;
+        aside_failures = 3;
+        come_back();
+        ck_assert_int_eq(a.node->aside.phase, ASIDE_PAUSE);
+        ck_assert_int_eq(a.node->aside.until_boot_ms, until);
+        ck_assert_int_eq(a.node->state, NODE_NOT_READY);
+        ck_assert_str_eq(a.node->reason, reason);
+        ck_assert_int_eq(b.node->state, NODE_READY);
+        ck_assert(uv_is_active((uv_handle_t *)&cluster->node_timer));
+        // The next failure makes a longer pause, as it would have before.
+        retries_now();
+        pause_over();
+        end_all(CAUSE_ENGINE, false);
+        ck_assert_int_eq(a.node->aside.phase, ASIDE_PAUSE);
+        ck_assert_uint_eq(a.node->aside.pause.failures, 2);
+        // What an operator took back stays so.
+        ck_assert_int_eq(cluster_node_resume(cluster, a.node, "ann", &e), 0);
+        settle();
+        come_back();
+        ck_assert_int_eq(a.node->aside.phase, ASIDE_NO);
+        ck_assert_int_eq(a.node->state, NODE_READY);
+        (void)two;
+    }
+END_TEST
+
+START_TEST(a_probe_is_made_by_the_new_master)
+    {
+        start();
+        (void)set_aside();
+        retries_now();
+        pause_over();
+        ck_assert_int_eq(a.node->aside.phase, ASIDE_TRYING);
+        aside_failures = 3;
+        come_back();
+        ck_assert(a.node->aside.phase == ASIDE_PROBE || a.node->aside.phase == ASIDE_TRYING);
+        ck_assert_int_eq(a.node->state, NODE_NOT_READY);
+        // One that sets no nodes aside takes it back.
+        aside_failures = 0;
+        come_back();
+        ck_assert_int_eq(a.node->state, NODE_READY);
+    }
+END_TEST
+
 START_TEST(never_more_than_half)
     {
         start();
@@ -289,6 +349,8 @@ int main(void)
     tcase_add_test(k, the_probe_is_one_job);
     tcase_add_test(k, resume_brings_it_back);
     tcase_add_test(k, an_engine_that_is_back_is_tried_at_once);
+    tcase_add_test(k, a_new_master_goes_on);
+    tcase_add_test(k, a_probe_is_made_by_the_new_master);
     tcase_add_test(k, never_more_than_half);
     return run_case("node_aside", k);
 }
