@@ -22,6 +22,7 @@ struct lane { // one connection, one agent at a time
     struct swarm *swarm;
     struct conn *conn;
     struct agent *agent;
+    char *text; // its request
 };
 
 static struct {
@@ -55,6 +56,9 @@ static void joined(struct conn *c, int status, const char *body, size_t len)
     struct err e = {""};
     const char *cert;
     cleanup_json json_t *j = NULL;
+    // The store is slow: again, as agents do; a join is one per key.
+    if (status == 503 && conn_request(l->conn, "POST", "/v1/join", l->text, strlen(l->text)) == 0)
+        return;
     if (status != 200 || json_parse(body, len, &j, &e) < 0 ||
         json_get_str(j, "certificate", &cert, &e) < 0)
         die("join", status == 200 ? e.text : body);
@@ -90,6 +94,7 @@ static void join_next(struct lane *l)
 {
     struct swarm *s = l->swarm;
     struct err e = {""};
+    free(TAKE_PTR(l->text));
     if (joining.next == s->o.nodes) {
         conn_close(TAKE_PTR(l->conn));
         return;
@@ -99,8 +104,8 @@ static void join_next(struct lane *l)
     l->agent->number = joining.next++;
     (void)snprintf(l->agent->name, sizeof(l->agent->name), "%s%lld", s->o.prefix,
                    (long long)l->agent->number);
-    cleanup_free char *text = request_text(l->agent, &e);
-    if (!text || conn_request(l->conn, "POST", "/v1/join", text, strlen(text)) < 0)
+    l->text = request_text(l->agent, &e);
+    if (!l->text || conn_request(l->conn, "POST", "/v1/join", l->text, strlen(l->text)) < 0)
         die("join", e.text);
 }
 
