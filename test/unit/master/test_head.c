@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a new master must know of the queue of the one before: for which job nodes are kept, which
-// jobs are being stopped for it, which nodes failed a job. And what a silent node changes of it.
+// jobs are being stopped for it, which nodes failed a job, who used how much. And what a silent
+// node changes of it.
 #include "test/unit/master/cluster_fixture.h"
 
 #include "master/cluster/cluster_internal.h"
+#include "master/scheduler/queue_internal.h"
 #include "master/scheduler/scheduler.h"
 #include "master/scheduler/scheduler_internal.h"
 #include "test/unit/suite.h"
@@ -148,6 +150,31 @@ START_TEST(what_is_being_stopped_waits_as_a_whole)
     }
 END_TEST
 
+START_TEST(what_somebody_used_counts_on)
+    {
+        struct plan_user_state before, after;
+        half_life_ms = 3600000;
+        restart_cluster(2);
+        heard(&a, "n1");
+        heard(&b, "n2");
+        const struct job *j = submit(JOB("j", "50", "2", "4"));
+        settle();
+        (void)agent_apply(&a, NULL);
+        (void)agent_apply(&b, NULL);
+        user_of(cluster->scheduler->queue, "ann")->usage.at_ms -= 1000; // since a second
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_EXIT, 0, LOGS_COMPLETE);
+        agent_state(&b, 0, ATTEMPT_ENDED, CAUSE_EXIT, 0, LOGS_COMPLETE);
+        ck_assert_int_eq(j->state, JOB_SUCCEEDED);
+        plan_queue_user(cluster->scheduler->queue, "ann", 0, &before);
+        ck_assert_int_gt(before.usage.used[0], 0);
+        restart_cluster(3);
+        plan_queue_user(cluster->scheduler->queue, "ann", 0, &after);
+        ck_assert_int_eq(after.usage.used[0], before.usage.used[0]);
+        ck_assert_int_eq(after.usage.at_ms, before.usage.at_ms);
+        half_life_ms = 0;
+    }
+END_TEST
+
 START_TEST(nodes_that_failed_a_job_are_known)
     {
         const struct job *j =
@@ -172,6 +199,7 @@ int main(void)
     tcase_add_test(t, nodes_are_kept_while_others_come_back);
     tcase_add_test(t, a_node_that_stays_away_is_not_waited_for);
     tcase_add_test(t, what_is_being_stopped_waits_as_a_whole);
+    tcase_add_test(t, what_somebody_used_counts_on);
     tcase_add_test(t, nodes_that_failed_a_job_are_known);
     return run_case("head", t);
 }
