@@ -319,10 +319,25 @@ void plan_queue_grew(struct plan_queue *q)
             }
 }
 
-void lanes_follow(struct plan_queue *q)
+// Whether tasks of the job of this name must be beside those of the lane.
+static bool names(const struct plan_lane *lane, const char *name)
 {
-    for (struct plan_lane *lane = q->followers; lane; lane = lane->follow_next)
-        if (lane->wait != PLAN_WAIT_NEW) {
+    const struct plan_rules *r = lane->first->rules;
+    for (size_t i = 0; i < r->n_ties; i++) {
+        const struct plan_tie *t = &r->ties[i];
+        if (t->apart || t->with < r->n_own)
+            continue;
+        const char *job = job_named(r->names[t->with]);
+        if (strcmp(job ? job : r->names[t->with], name) == 0)
+            return true;
+    }
+    return false;
+}
+
+void lanes_follow(struct plan_queue *q, const struct plan_user *user, const char *name)
+{
+    for (struct plan_lane *lane = name ? q->followers : NULL; lane; lane = lane->follow_next)
+        if (lane->wait != PLAN_WAIT_NEW && lane->seat->user == user && names(lane, name)) {
             refused_remove(lane);
             heap_add(q, lane);
         }

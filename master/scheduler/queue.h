@@ -61,6 +61,7 @@ struct plan_lane;
 // A waiting job; lives in the caller's object, all zero when it is in no queue.
 struct plan_entry {
     const char *id;                 // borrowed, while queued
+    const char *name;               // likewise: what rules of others call it; NULL = nothing
     int64_t order;                  // age: smaller first
     const struct plan_rules *rules; // as id; NULL = none
     struct plan_lane *lane;

@@ -100,6 +100,7 @@ struct plan_queue {
     struct plan_user *changed;
     struct plan_policy policy;
     int64_t jobs;           // that hold something
+    bool loaded;            // usage of users; that of their teams is to follow
     struct resources total; // of the nodes of the last run
     int64_t now_ms;
     uint64_t stamp;
@@ -129,6 +130,8 @@ bool entry_before(const struct plan_entry *a, const struct plan_entry *b);
 // queue.c
 struct plan_user *user_of(struct plan_queue *q, const char *name); // NULL = out of memory
 void user_advance(struct plan_queue *q, struct plan_user *u, int64_t now_ms);
+// What teams had is what their users had, each accounted from when it was stored.
+void teams_settle(struct plan_queue *q);
 // < 0: of equal priority, work of a is looked at before work of b; 0 = the older one.
 int user_compare(struct plan_queue *q, struct plan_user *a, struct plan_user *b);
 // 0 = within its and its team's quota, and what runs in all.
@@ -143,8 +146,8 @@ enum plan_wait lane_quota(const struct plan_queue *q, const struct plan_lane *la
 // The lane found no place: out of the heap, into the list of refused ones.
 void lane_refuse(struct plan_queue *q, struct plan_lane *lane, enum plan_wait why);
 
-// Something started: lanes that need others beside them are looked at again.
-void lanes_follow(struct plan_queue *q);
+// A job of this user and name started: lanes that need it beside them are looked at again.
+void lanes_follow(struct plan_queue *q, const struct plan_user *user, const char *name);
 
 // queue_reserve.c
 // Before a run: what became of the reservation. -ENOMEM.

@@ -126,6 +126,9 @@ static int find_ended(const struct plan_index *x, const struct plan_job *job,
             return r;
         *(r ? &high : &low) = mid;
     }
+    while (high > 0 && high < ends->n_known && // whoever ends at the same time, in whatever order
+           ends->list[high]->end_ms == ends->list[high - 1]->end_ms)
+        high++;
     *ret = high;
     return 0;
 }

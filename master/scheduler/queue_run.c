@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One run over what is due: picks the next job, tries it, hands out what was placed.
 #include "master/scheduler/queue_internal.h"
+#include "master/scheduler/where.h"
 
 #include <stdlib.h>
 
@@ -143,10 +144,11 @@ static int step(struct plan_queue *q, struct plan_index *x, const struct plan_qu
     size_t n = e->lane->n_tasks;
     reserve_gone(q, e, true);
     int priority = e->lane->shape.priority;
+    const struct plan_user *user = e->lane->seat->user;
     plan_queue_remove(q, e);
     elder_started(q, e, priority);
     run->placed(e, q->tasks, n, run->userdata);
-    lanes_follow(q);
+    lanes_follow(q, user, e->name);
     reserve_check(q, x);
     return 1;
 }
@@ -169,6 +171,9 @@ int plan_queue_run(struct plan_queue *q, struct plan_index *x, const struct plan
 {
     q->now_ms = run->now_ms > q->now_ms ? run->now_ms : q->now_ms;
     take_totals(q, x);
+    teams_settle(q);
+    if (where_trim(x)) // what was refused points to those that are gone
+        q->refusals.n = q->impossible.n = 0;
     int r = reserve_begin(q, x, run);
     while (r >= 0 && (r = elder_check(q, x, run)) >= 0 && plan_queue_due(q)) {
         if (!run->more(run->userdata))

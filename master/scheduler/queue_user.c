@@ -86,12 +86,14 @@ const char *plan_queue_next_changed(struct plan_queue *q)
     return NULL;
 }
 
+// Both must be accounted until now.
 static void add_usage(struct plan_user *to, const struct plan_user *u, int sign)
 {
-    for (int i = 0; i < SHARE_KINDS; i++)
-        to->usage.used[i] += sign * u->usage.used[i];
-    if (u->usage.at_ms > to->usage.at_ms)
-        to->usage.at_ms = u->usage.at_ms;
+    for (int i = 0; i < SHARE_KINDS; i++) {
+        int64_t sum = to->usage.used[i] + sign * u->usage.used[i];
+        to->usage.used[i] = sum < 0 ? 0 : sum < SHARE_USED_MAX ? sum : SHARE_USED_MAX;
+    }
+    to->usage.at_ms = u->usage.at_ms > to->usage.at_ms ? u->usage.at_ms : to->usage.at_ms;
 }
 
 // What the user holds and had goes along.
@@ -106,10 +108,7 @@ static void move_to_team(struct plan_queue *q, struct plan_user *u, struct plan_
             continue;
         int sign = i ? 1 : -1;
         hold(q, both[i], &u->held, sign, sign * u->jobs, sign * u->tasks, q->now_ms);
-        add_usage(both[i], u, i ? 1 : -1);
-        for (int k = 0; k < SHARE_KINDS; k++)
-            if (both[i]->usage.used[k] < 0)
-                both[i]->usage.used[k] = 0;
+        add_usage(both[i], u, sign);
     }
     u->team = team;
 }
@@ -162,12 +161,23 @@ int plan_queue_load_usage(struct plan_queue *q, const char *user, const struct s
     struct plan_user *u = user_of(q, user);
     if (!u)
         return -ENOMEM;
-    if (u->team)
-        add_usage(u->team, u, -1);
     u->usage = *usage;
-    if (u->team)
-        add_usage(u->team, u, 1);
+    q->loaded = true;
     return 0;
+}
+
+void teams_settle(struct plan_queue *q)
+{
+    if (!q->loaded)
+        return;
+    q->loaded = false;
+    for (struct plan_user *t = q->teams; t; t = t->hh.next)
+        t->usage = (struct share_usage){.at_ms = q->now_ms};
+    for (struct plan_user *u = q->users; u; u = u->hh.next) {
+        user_advance(q, u, q->now_ms);
+        if (u->team)
+            add_usage(u->team, u, 1);
+    }
 }
 
 void plan_queue_forget(struct plan_queue *q, const char *user)

@@ -192,6 +192,7 @@ static int requeue(struct cluster *c, struct job *j)
     if (r < 0 || shape.n_demands == 0)
         return r;
     j->entry.id = j->id;
+    j->entry.name = j->array ? j->array->name : j->name;
     j->entry.order = j->order;
     j->entry.rules = rules_of(j);
     r = plan_queue_add(q, &j->entry, &shape);

@@ -22,6 +22,9 @@ struct share_usage {
 #define SHARE_HALF_LIFE_MIN INT64_C(60000)
 #define SHARE_HALF_LIFE_MAX INT64_C(2073600000) // 24 days: larger ones overflow
 
+// More than one has is not counted: a rank is within int64_t then, and a sum of two.
+#define SHARE_USED_MAX (INT64_MAX / 4)
+
 // Accounts what was held until now. Going back in time is no step. Splitting a stretch of time in
 // two gives the same sum, to the last bit.
 void share_advance(struct share_usage *u, const struct resources *held,

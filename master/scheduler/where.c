@@ -94,6 +94,8 @@ int where_of(struct plan_index *x, const char *text, const struct plan_where **r
     if (text && *text)
         HASH_FIND_STR(x->wheres, text, w);
     *ret = w;
+    if (w)
+        w->used = true;
     if (w || !text || !*text)
         return 0;
     w = calloc(1, sizeof(*w));
@@ -102,6 +104,7 @@ int where_of(struct plan_index *x, const char *text, const struct plan_where **r
     w->text = strdup(text);
     w->bits = calloc(x->n / 64 + 1, sizeof(*w->bits));
     w->nodes = x->nodes;
+    w->used = true;
     if (has_cards(text))
         w->cards = calloc(x->n + 1, sizeof(*w->cards));
     if (!w->text || !w->bits || (has_cards(text) && !w->cards)) {
@@ -113,6 +116,24 @@ int where_of(struct plan_index *x, const char *text, const struct plan_where **r
     HASH_ADD_KEYPTR(hh, x->wheres, w->text, strlen(w->text), w);
     *ret = w;
     return 0;
+}
+
+bool where_trim(struct plan_index *x)
+{
+    struct plan_where *w, *next;
+    bool some = false;
+    if (HASH_COUNT(x->wheres) <= WHERE_MAX)
+        return false;
+    HASH_ITER (hh, x->wheres, w, next) {
+        bool used = w->used;
+        w->used = false;
+        if (used)
+            continue;
+        HASH_DEL(x->wheres, w);
+        release(w);
+        some = true;
+    }
+    return some;
 }
 
 void where_free_all(struct plan_index *x)

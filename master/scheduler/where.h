@@ -7,12 +7,14 @@
 
 #include <uthash.h>
 
+#define WHERE_MAX 1024 // sets that are kept, whether they were used lately or not
 struct plan_where {
     char *text;
     uint64_t *bits;                // by node
     uint32_t kinds;                // those that met them, and perhaps more
     uint64_t *cards;               // by node: those that meet the conditions on cards; NULL = none
     const struct plan_node *nodes; // of the index
+    bool used;                     // since the last where_trim
     UT_hash_handle hh;
 };
 
@@ -45,6 +47,9 @@ static inline bool where_fits_now(const struct plan_where *w, size_t node,
 int where_of(struct plan_index *x, const char *text, const struct plan_where **ret) WARN_UNUSED;
 // The node's labels changed. Whether it meets a set now that it did not.
 bool where_relabel(struct plan_index *x, size_t node);
+// When there are many, drops those that were not used lately, and says whether it did: needs that
+// were made before are not to be compared with later ones.
+bool where_trim(struct plan_index *x);
 void where_free_all(struct plan_index *x);
 // The label and condition (not on cards) that the node does not meet, "" = meets all. Buffers as
 // constraint_next.

@@ -154,7 +154,7 @@ static void scene_submit(struct scene *s, char *id, char **words, int n)
     struct scene_job *j = &s->jobs[s->n_jobs];
     (void)snprintf(j->id, sizeof(j->id), "%s", id);
     (void)snprintf(j->user, sizeof(j->user), "%s", words[1]);
-    j->entry = (struct plan_entry){.id = j->id, .order = (int64_t)s->n_jobs};
+    j->entry = (struct plan_entry){.id = j->id, .name = j->id, .order = (int64_t)s->n_jobs};
     j->shape =
         (struct plan_shape){.user = j->user, .priority = atoi(words[2]), .demands = j->demands};
     for (int i = 3; i < n; i++)

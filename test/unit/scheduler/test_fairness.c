@@ -154,12 +154,56 @@ START_TEST(what_passed_it_counts_on_when_it_is_queued_anew)
     }
 END_TEST
 
+static void load(struct scene *s, const char *user, int64_t minutes, int64_t half_lives_ago)
+{
+    int64_t used = (INT64_C(1) << 20) * 60000 * 256 * minutes;
+    const struct share_usage u = {{used, 0, 0}, s->now_ms - half_lives_ago * SCENE_HALF_LIFE};
+    ck_assert_int_eq(plan_queue_load_usage(s->queue, user, &u), 0);
+}
+
+// What users had is stored as of when each held something last; for their team it has faded since.
+START_TEST(what_a_team_had_long_ago_is_forgotten_over_a_restart)
+    {
+        static struct scene s;
+        scene_begin(&s, "n1=4", &policy);
+        load(&s, "ann", 1000, 12);
+        load(&s, "cy", 1, 0);
+        load(&s, "bob", 10, 0);
+        scene_play(&s, "team ann red; team cy red; team bob blue; b bob 50 4; a cy 50 4");
+        ck_assert_str_eq(s.log, "a>n1");
+        scene_free(&s);
+    }
+END_TEST
+
+// Each had all of a cluster that was smaller then, with the longest half life: no sum overflows.
+START_TEST(a_team_of_many_with_a_past_comes_last)
+    {
+        static struct scene s;
+        const struct plan_policy slow = {SHARE_HALF_LIFE_MAX, true, SCENE_HOLD_AFTER, 0, 0};
+        static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+        char text[64];
+        scene_begin(&s, "n1=4", &slow);
+        for (size_t i = 0; i < 8; i++) {
+            const struct share_usage u = {{INT64_C(2000000000000000000), 0, 0}, s.now_ms};
+            ck_assert_int_eq(plan_queue_load_usage(s.queue, names[i], &u), 0);
+            (void)snprintf(text, sizeof(text), "team %s red", names[i]);
+            scene_play(&s, text);
+        }
+        s.len = 0;
+        scene_play(&s, "v a 50 4; w other 50 4");
+        ck_assert_msg(strstr(s.log, "w>n1"), "%s", s.log);
+        scene_free(&s);
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("fairness");
     tcase_add_test(t, two_users_win_half_each);
     tcase_add_test(t, twice_the_weight_wins_twice_as_often);
     tcase_add_test(t, the_other_is_told_why);
+    tcase_add_test(t, what_a_team_had_long_ago_is_forgotten_over_a_restart);
+    tcase_add_test(t, a_team_of_many_with_a_past_comes_last);
     tcase_add_test(t, a_gang_never_holds_a_part);
     tcase_add_test(t, a_large_job_is_not_starved);
     tcase_add_test(t, what_grew_large_enough_is_seen);

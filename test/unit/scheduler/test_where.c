@@ -67,11 +67,33 @@ START_TEST(tells_the_first_that_is_not_met)
     }
 END_TEST
 
+START_TEST(what_was_not_used_lately_is_dropped)
+    {
+        struct plan_node nodes[2];
+        const struct plan_where *w, *kept;
+        struct plan_index *x = index_of(nodes);
+        char text[32];
+        for (int i = 0; i <= WHERE_MAX; i++) {
+            ck_assert(!where_trim(x));
+            (void)snprintf(text, sizeof(text), "disk\n!= %d\n", i);
+            ck_assert_int_eq(where_of(x, text, &w), 0);
+        }
+        ck_assert(!where_trim(x)); // each was used
+        ck_assert_int_eq(where_of(x, "disk\n!= 7\n", &w), 0);
+        ck_assert(where_trim(x));
+        ck_assert_uint_eq(HASH_COUNT(x->wheres), 1);
+        ck_assert_int_eq(where_of(x, "disk\n!= 7\n", &kept), 0);
+        ck_assert_ptr_eq(w, kept);
+        plan_index_free(x);
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("where");
     tcase_add_test(t, bits_follow_the_labels);
     tcase_add_test(t, no_conditions_are_met_by_all);
+    tcase_add_test(t, what_was_not_used_lately_is_dropped);
     tcase_add_test(t, tells_the_first_that_is_not_met);
     return run_case("where", t);
 }
