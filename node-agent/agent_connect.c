@@ -321,25 +321,27 @@ static const char *gpu_uuid(int index, void *userdata)
 static int make_runtime(struct agent *a, struct err *e)
 {
     const struct agent_config *c = a->options.config;
-    struct runtime_options o = {.loop = a->options.loop,
-                                .events = executor_runtime_events(),
-                                .userdata = a->executor,
-                                .dirs = a->dirs,
-                                .cluster_id = a->identity->cluster_id,
-                                .node_id = a->identity->node_id,
-                                .node_name = a->identity->name,
-                                .init_path = a->options.init_path,
-                                .data_dir = c->data_dir,
-                                .docker_socket = c->docker_socket,
-                                .cgroup_parent = c->cgroup_parent ? c->cgroup_parent : "",
-                                .policy = &a->policy,
-                                .boot_id = a->system.boot_id,
-                                .units = transient_wanted(),
-                                .secrets_dir = a->secrets_dir,
-                                .total_cpu_milli = node_total_cpu_milli(a->options.sysroot),
-                                .node_address = c->address ? c->address : a->address,
-                                .gpu_uuid = gpu_uuid,
-                                .gpu_userdata = a};
+    struct runtime_options o = {
+        .loop = a->options.loop,
+        .events = executor_runtime_events(),
+        .userdata = a->executor,
+        .dirs = a->dirs,
+        .cluster_id = a->identity->cluster_id,
+        .node_id = a->identity->node_id,
+        .node_name = a->identity->name,
+        .init_path = a->options.init_path,
+        .data_dir = c->data_dir,
+        .docker_socket = c->docker_socket,
+        .image_gc = {c->image_gc_high, c->image_gc_low, c->image_gc_max, c->image_gc_min_age_ms},
+        .cgroup_parent = c->cgroup_parent ? c->cgroup_parent : "",
+        .policy = &a->policy,
+        .boot_id = a->system.boot_id,
+        .units = transient_wanted(),
+        .secrets_dir = a->secrets_dir,
+        .total_cpu_milli = node_total_cpu_milli(a->options.sysroot),
+        .node_address = c->address ? c->address : a->address,
+        .gpu_uuid = gpu_uuid,
+        .gpu_userdata = a};
     int r = strcmp(c->runtime, "docker") == 0 ? runtime_docker_new(&o, &a->runtime, e)
                                               : runtime_process_new(&o, &a->runtime, e);
     if (r == 0)

@@ -37,6 +37,10 @@ static const struct config_field fields[] = {
     FIELD("data_dir", CONFIG_STRING, data_dir, "/var/lib/meadow/data", 0, 0),
     FIELD("runtime", CONFIG_STRING, runtime, "process", 0, 0),
     FIELD("docker.socket", CONFIG_STRING, docker_socket, "/run/docker.sock", 0, 0),
+    FIELD("image_gc.high_threshold", CONFIG_INT, image_gc_high, "85", 1, 100),
+    FIELD("image_gc.low_threshold", CONFIG_INT, image_gc_low, "80", 0, 100),
+    FIELD("image_gc.max_size", CONFIG_MEMORY, image_gc_max, "0", 0, INT64_MAX),
+    FIELD("image_gc.min_age", CONFIG_DURATION_MS, image_gc_min_age_ms, "1h", 0, INT64_MAX),
     FIELD("init_path", CONFIG_STRING, init_path, NULL, 0, 0),
     FIELD("resources.cpu", CONFIG_STRING, cpu_text, "all", 0, 0),
     FIELD("resources.memory", CONFIG_STRING, memory_text, "all", 0, 0),
@@ -142,6 +146,9 @@ static int check_texts(const struct agent_config *c, struct err *e)
     if (log_level_from_string(c->log_level, &level) < 0)
         return err_set(e, -EINVAL, "log_level: \"%s\": expected error, warn, info or debug",
                        c->log_level);
+    if (c->image_gc_low > c->image_gc_high)
+        return err_set(e, -EINVAL, "image_gc: low_threshold %lld is above high_threshold %lld",
+                       (long long)c->image_gc_low, (long long)c->image_gc_high);
     if (c->join_token && c->join_token_file)
         return err_set(e, -EINVAL, "join_token and join_token_file: give one of them");
     return 0;

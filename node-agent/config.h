@@ -22,6 +22,9 @@ struct agent_config { // texts are owned; agent_config_free
     char *data_dir;
     char *runtime; // "process" or "docker"
     char *docker_socket;
+    int64_t image_gc_high, image_gc_low; // percent
+    int64_t image_gc_max;                // bytes; 0 = no bound
+    int64_t image_gc_min_age_ms;
     char *init_path; // NULL: beside the binary, else the installed place
     char *cpu_text, *memory_text, *gpu_text;
     char *address; // NULL: local address of the connection to the master

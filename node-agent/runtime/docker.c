@@ -137,6 +137,7 @@ static json_t *docker_usage(struct runtime *r)
     struct docker *d = self(r);
     struct docker_task *t, *next;
     json_t *all = json_object();
+    docker_gc_look(d); // the disk is sampled now, too
     HASH_ITER (hh, d->tasks, t, next) {
         int64_t cpu_ms, memory;
         struct cgroup_leaf leaf;
@@ -158,6 +159,9 @@ static void on_part_closed(void *userdata)
     if (--d->waits > 0)
         return;
     strbuf_reset(&d->line);
+    strbuf_reset(&d->image_line);
+    image_table_free(&d->images);
+    free(d->gc_name);
     if (d->closed)
         d->closed(d->closed_userdata);
     free(d);
@@ -229,8 +233,11 @@ int runtime_docker_new(const struct runtime_options *o, struct runtime **ret, st
     d->base.ops = &docker_ops;
     d->o = *o;
     backoff_init(&d->backoff, RETRY_MIN_MS, RETRY_MAX_MS);
-    int r = make_parts(d, e);
+    int r = image_table_init(&d->images, o->dirs.state, e);
+    if (r == 0)
+        r = make_parts(d, e);
     if (r < 0) {
+        image_table_free(&d->images);
         free(d);
         return r;
     }

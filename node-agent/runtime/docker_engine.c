@@ -42,22 +42,48 @@ void docker_engine_lost(struct docker *d, const char *reason)
         http_call_cancel(d->image_events);
 }
 
-int docker_get(struct docker *d, const char *path, unsigned timeout_ms,
-               int (*chunk)(const char *, size_t, void *),
-               void (*done)(const struct http_result *, void *), struct http_call **ret)
+static int request(struct docker *d, struct http_call_options *o, struct http_call **ret)
 {
     struct err e;
-    struct http_call_options o = {.method = "GET",
-                                  .path = path,
-                                  .timeout_ms = timeout_ms,
-                                  .chunk = chunk,
-                                  .done = done,
-                                  .userdata = d};
-    int r = path ? http_call_start(d->http, &o, ret, &e)
-                 : err_set(&e, -ENOMEM, "the agent is out of memory");
+    o->userdata = d;
+    int r = o->path ? http_call_start(d->http, o, ret, &e)
+                    : err_set(&e, -ENOMEM, "the agent is out of memory");
     if (r < 0)
         docker_engine_lost(d, e.text);
     return r;
+}
+
+int docker_ask(struct docker *d, const char *method, const char *path, unsigned timeout_ms,
+               void (*done)(const struct http_result *, void *))
+{
+    return request(d,
+                   &(struct http_call_options){
+                       .method = method, .path = path, .timeout_ms = timeout_ms, .done = done},
+                   NULL);
+}
+
+int docker_stream(struct docker *d, const char *path, int (*chunk)(const char *, size_t, void *),
+                  void (*done)(const struct http_result *, void *), struct http_call **ret)
+{
+    return request(
+        d, &(struct http_call_options){.method = "GET", .path = path, .chunk = chunk, .done = done},
+        ret);
+}
+
+int docker_stream_lines(struct docker *d, struct strbuf *line, const char *data, size_t len,
+                        void (*event)(const json_t *event, void *userdata))
+{
+    char *end;
+    strbuf_append(line, data, len);
+    while (!d->closing && !line->failed && line->len &&
+           (end = memchr(line->data, '\n', line->len))) {
+        size_t n = (size_t)(end - line->data);
+        cleanup_json json_t *j = json_loadb(line->data, n, 0, NULL);
+        strbuf_consume(line, n + 1);
+        if (j)
+            event(j, d);
+    }
+    return line->failed || line->len > LINE_MAX_BYTES ? -1 : 0;
 }
 
 // --- listing
@@ -102,6 +128,8 @@ static void see_container(struct docker *d, const json_t *c)
     if (known && (t->phase < DOCKER_RUNNING || t->phase >= DOCKER_ENDED))
         return; // a start is under way, or it is over
     bool created = strcmp(state, "created") == 0;
+    if (!known && !t->image)
+        t->image = strdup(json_opt_str(c, "Image", "")); // NULL: only for how long it was used
     if (!known)
         t->phase =
             created && !has_begun(d, id) && !has_ended(d, id) ? DOCKER_CREATED : DOCKER_RUNNING;
@@ -264,7 +292,7 @@ static bool settle(struct docker *d, const json_t *list)
             continue;
         cleanup_free char *path =
             docker_path("%s/containers/%s/json", d->prefix, json_opt_str(c, "Id", ""));
-        if (docker_get(d, path, DOCKER_TIMEOUT_MS, NULL, on_settled, NULL) == 0)
+        if (docker_ask(d, "GET", path, DOCKER_TIMEOUT_MS, on_settled) == 0)
             d->settling++;
     }
     d->settled = d->settling > 0;
@@ -294,14 +322,15 @@ static void ask_list(struct docker *d)
     cleanup_free char *filters = docker_filters(&d->o, false, true);
     cleanup_free char *path =
         filters ? docker_path("%s/containers/json?all=1&filters=%s", d->prefix, filters) : NULL;
-    (void)docker_get(d, path, DOCKER_TIMEOUT_MS, NULL, on_list, NULL);
+    (void)docker_ask(d, "GET", path, DOCKER_TIMEOUT_MS, on_list);
 }
 
 // --- events
 // --------------------------------------------------------------------------------------------
 
-static void on_event(struct docker *d, const json_t *event)
+static void on_event(const json_t *event, void *userdata)
 {
+    struct docker *d = userdata;
     const json_t *actor = json_object_get(event, "Actor");
     const char *id = docker_own_attempt(&d->o, json_object_get(actor, "Attributes"));
     const char *action = json_opt_str(event, "Action", json_opt_str(event, "status", ""));
@@ -319,17 +348,7 @@ static void on_event(struct docker *d, const json_t *event)
 static int on_chunk(const char *data, size_t len, void *userdata)
 {
     struct docker *d = userdata;
-    char *end;
-    strbuf_append(&d->line, data, len);
-    while (!d->closing && !d->line.failed && d->line.len &&
-           (end = memchr(d->line.data, '\n', d->line.len))) {
-        size_t n = (size_t)(end - d->line.data);
-        cleanup_json json_t *event = json_loadb(d->line.data, n, 0, NULL);
-        strbuf_consume(&d->line, n + 1);
-        if (event)
-            on_event(d, event);
-    }
-    return d->line.failed || d->line.len > LINE_MAX_BYTES ? -1 : 0;
+    return docker_stream_lines(d, &d->line, data, len, on_event);
 }
 
 static void on_stream_end(const struct http_result *r, void *userdata)
@@ -354,7 +373,7 @@ static int open_stream(struct docker *d)
                                                 d->prefix, now / 1000, (int)(now % 1000), filters)
                                   : NULL;
     strbuf_reset(&d->line);
-    return docker_get(d, path, 0, on_chunk, on_stream_end, &d->events);
+    return docker_stream(d, path, on_chunk, on_stream_end, &d->events);
 }
 
 // --- connection
@@ -394,5 +413,5 @@ static void on_version(const struct http_result *r, void *userdata)
 void docker_engine_connect(struct docker *d)
 {
     if (!d->closing)
-        (void)docker_get(d, "/version", QUICK_TIMEOUT_MS, NULL, on_version, NULL);
+        (void)docker_ask(d, "GET", "/version", QUICK_TIMEOUT_MS, on_version);
 }

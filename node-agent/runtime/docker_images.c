@@ -7,40 +7,8 @@
 #include "common/cleanup.h"
 #include "common/json.h"
 #include "common/log.h"
-#include "proto/image_name.h"
 
 #include <string.h>
-
-static void add_names(json_t *to, const json_t *names)
-{
-    char short_name[IMAGE_NAME_BYTES];
-    size_t i;
-    const json_t *item;
-    json_array_foreach (names, i, item) {
-        const char *name = json_string_value(item);
-        if (!name || strstr(name, "<none>") || strlen(name) >= sizeof(short_name) ||
-            json_array_size(to) == IMAGES_TOLD_MAX)
-            continue;
-        image_name(name, short_name, sizeof(short_name));
-        (void)json_array_append_new(to, json_string(short_name));
-    }
-}
-
-// The newest first, as the engine lists them. Those without a tag are known by their digests.
-static json_t *names_of(const json_t *list)
-{
-    json_t *names = json_array();
-    size_t i;
-    const json_t *image;
-    json_array_foreach (list, i, image) {
-        const json_t *tags = json_object_get(image, "RepoTags");
-        size_t before = json_array_size(names);
-        add_names(names, tags);
-        if (json_array_size(names) == before)
-            add_names(names, json_object_get(image, "RepoDigests"));
-    }
-    return names;
-}
 
 static void on_list(const struct http_result *r, void *userdata)
 {
@@ -52,7 +20,9 @@ static void on_list(const struct http_result *r, void *userdata)
     cleanup_json json_t *list =
         r->error == 0 && r->status == 200 ? json_loadb(r->body, r->len, 0, NULL) : NULL;
     if (json_is_array(list)) {
-        outbox_images(d->outbox, names_of(list));
+        image_table_listed(&d->images, list);
+        outbox_images(d->outbox, image_table_names(&d->images));
+        docker_gc_look(d);
     } else { // the next event lists them
         docker_result_text(r, text, sizeof(text));
         log_warn("docker", "list of images: %s", text);
@@ -67,15 +37,33 @@ void docker_images_ask(struct docker *d)
     if (d->images_asked || !d->ok)
         return;
     cleanup_free char *path = docker_path("%s/images/json", d->prefix);
-    d->images_asked = docker_get(d, path, DOCKER_TIMEOUT_MS, NULL, on_list, NULL) == 0;
+    d->images_asked = docker_ask(d, "GET", path, DOCKER_TIMEOUT_MS, on_list) == 0;
+}
+
+// --- events ---
+
+static void on_event(const json_t *event, void *userdata)
+{
+    struct docker *d = userdata;
+    const json_t *actor = json_object_get(event, "Actor");
+    const char *action = json_opt_str(event, "Action", json_opt_str(event, "status", ""));
+    const char *id = json_opt_str(actor, "ID", "");
+    const char *name = json_opt_str(json_object_get(actor, "Attributes"), "name", id);
+    bool loaded = strcmp(action, "load") == 0 || strcmp(action, "import") == 0;
+    if (strcmp(action, "pull") ==
+        0) // docker: the ID is the whole reference, the name lacks its tag
+        image_table_pull_seen(&d->images, d->podman ? name : id);
+    else if (loaded)
+        image_table_pull_seen(&d->images, name);
+    if (loaded)
+        image_table_loaded(&d->images, id);
+    docker_images_ask(d);
 }
 
 static int on_chunk(const char *data, size_t len, void *userdata)
 {
     struct docker *d = userdata;
-    if (memchr(data, '\n', len)) // whatever it was, the listing shows what came of it
-        docker_images_ask(d);
-    return 0;
+    return docker_stream_lines(d, &d->image_line, data, len, on_event);
 }
 
 static void on_stream_end(const struct http_result *r, void *userdata)
@@ -90,11 +78,26 @@ static void on_stream_end(const struct http_result *r, void *userdata)
     docker_engine_lost(d, text);
 }
 
+// Where the engine keeps what it has: the disk that images fill.
+static void on_info(const struct http_result *r, void *userdata)
+{
+    struct docker *d = userdata;
+    if (d->closing || r->error < 0 || r->status != 200)
+        return; // then images are bounded by their total alone
+    cleanup_json json_t *info = json_loadb(r->body, r->len, 0, NULL);
+    (void)snprintf(d->root, sizeof(d->root), "%s", json_opt_str(info, "DockerRootDir", ""));
+    docker_images_ask(d);
+}
+
 void docker_images_watch(struct docker *d)
 {
     cleanup_free char *filters = docker_encode("{\"type\":[\"image\"]}");
     cleanup_free char *path =
         filters ? docker_path("%s/events?filters=%s", d->prefix, filters) : NULL;
-    if (docker_get(d, path, 0, on_chunk, on_stream_end, &d->image_events) == 0)
+    cleanup_free char *info = docker_path("%s/info", d->prefix);
+    strbuf_reset(&d->image_line);
+    image_table_watched_anew(&d->images);
+    if (docker_stream(d, path, on_chunk, on_stream_end, &d->image_events) == 0 &&
+        docker_ask(d, "GET", info, DOCKER_TIMEOUT_MS, on_info) == 0)
         docker_images_ask(d);
 }

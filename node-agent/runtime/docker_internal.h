@@ -7,6 +7,7 @@
 #include "common/http_client.h"
 #include "common/strbuf.h"
 #include "node-agent/runtime/docker_api.h"
+#include "node-agent/runtime/image_table.h"
 #include "node-agent/runtime/out_watch.h"
 #include "node-agent/runtime/outbox.h"
 #include "node-agent/runtime/outcome.h"
@@ -63,10 +64,16 @@ struct docker {
     struct out_watch *out;
     struct http_client *http;
     struct docker_task *tasks;
-    struct http_call *events;        // the stream; weak, NULL = not open
-    struct strbuf line;              // of the stream, unfinished
-    struct http_call *image_events;  // likewise
+    struct http_call *events;       // the stream; weak, NULL = not open
+    struct strbuf line;             // of the stream, unfinished
+    struct http_call *image_events; // likewise
+    struct strbuf image_line;
     bool images_asked, images_again; // a listing of them is under way; and another is due
+    struct image_table images;
+    char root[256]; // folder of the engine; "" = not known
+    bool gc_running;
+    int64_t gc_left; // bytes that are still to be freed
+    char *gc_name;   // being removed
     uv_timer_t retry;
     uv_timer_t doubt; // the earliest of the tasks'
     struct backoff backoff;
@@ -96,15 +103,23 @@ void docker_engine_connect(struct docker *d);
 // The engine does not answer any more.
 void docker_engine_lost(struct docker *d, const char *reason);
 
-// A GET on the engine as a whole; `path` NULL = out of memory. A call that can't be made is the
-// engine's loss.
-int docker_get(struct docker *d, const char *path, unsigned timeout_ms,
-               int (*chunk)(const char *, size_t, void *),
-               void (*done)(const struct http_result *, void *), struct http_call **ret);
+// A request to the engine as a whole; `path` NULL = out of memory; `done` gets the driver. One that
+// can't be made is the engine's loss.
+int docker_ask(struct docker *d, const char *method, const char *path, unsigned timeout_ms,
+               void (*done)(const struct http_result *, void *));
+// An answer without an end; *ret is its call.
+int docker_stream(struct docker *d, const char *path, int (*chunk)(const char *, size_t, void *),
+                  void (*done)(const struct http_result *, void *), struct http_call **ret);
+// More bytes of a stream of JSON lines: each whole one is handed on, with the driver. As `chunk`.
+int docker_stream_lines(struct docker *d, struct strbuf *line, const char *data, size_t len,
+                        void (*event)(const json_t *event, void *userdata));
 
 // docker_images.c: what images it has, told from now on until the engine is lost.
 void docker_images_watch(struct docker *d);
 void docker_images_ask(struct docker *d); // they changed
+
+// docker_gc.c: removes images of ours when there is need.
+void docker_gc_look(struct docker *d);
 
 // docker_doubt.c. Whether this end must wait for a while to be told.
 bool docker_doubt(struct docker_task *t, const struct attempt_status *status);

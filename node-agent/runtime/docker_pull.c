@@ -129,6 +129,10 @@ static void on_done(const struct http_result *r, void *userdata)
         on_line(p, p->line.data, p->line.len);
     t->pull = NULL;
     t->calls--;
+    bool ok = r->error == 0 && r->status < 300 && !p->error[0];
+    image_table_pull_ended(&t->d->images, t->image, ok);
+    if (ok && !t->d->closing)
+        docker_images_ask(t->d);
     if (t->phase == DOCKER_GONE && t->calls == 0)
         docker_task_free(t);
     else if (t->phase != DOCKER_GONE && !t->d->closing)
@@ -175,6 +179,7 @@ void docker_pull_start(struct docker_task *t)
     }
     t->calls++;
     t->pull = p;
+    image_table_pull_begun(&t->d->images, t->image);
     (void)snprintf(text, sizeof(text), "pulling image %.200s", t->image);
     docker_task_phase(t, text);
 }

@@ -179,5 +179,6 @@ void docker_start_create(struct docker_task *t)
 
 void docker_start_begin(struct docker_task *t)
 {
+    image_table_used(&t->d->images, t->image);
     docker_start_create(t);
 }

@@ -45,6 +45,7 @@ void docker_task_drop(struct docker_task *t)
 {
     out_watch_remove(t->d->out, t->id);
     HASH_DEL(t->d->tasks, t);
+    image_table_used(&t->d->images, t->image);
     sweep_cancel(t->sweep);
     t->sweep = NULL;
     t->phase = DOCKER_GONE;

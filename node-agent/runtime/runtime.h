@@ -37,6 +37,13 @@ struct runtime_events {
     void (*images)(const json_t *names, void *userdata);
 };
 
+// When images that meadow pulled are removed (docker_gc.c). All zero: never.
+struct image_gc {
+    int64_t high_percent, low_percent; // of the engine's disk; 0 or 100 = it is not looked at
+    int64_t max_bytes;                 // of all of them; 0 = no bound
+    int64_t min_age_ms;                // since a task used it last
+};
+
 struct runtime_options { // texts are borrowed until the driver has closed
     uv_loop_t *loop;
     const struct runtime_events *events; // borrowed
@@ -48,6 +55,7 @@ struct runtime_options { // texts are borrowed until the driver has closed
     const char *init_path;       // meadow-init binary on this machine
     const char *data_dir;        // shared data on this machine
     const char *docker_socket;   // docker only
+    struct image_gc image_gc;    // docker only
     const char *cgroup_parent;   // "" = the driver's default
     const char *boot_id;         // as leases have it; NULL = meadow-init looks for itself
     bool units;                  // process: attempts are services of systemd

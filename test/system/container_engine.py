@@ -35,6 +35,21 @@ class Engine:
         assert r.status < 400, (path, r.status, data)
         return json.loads(data) if data else None
 
+    def pull(self, name):
+        """As a person does."""
+        conn = http.client.HTTPConnection("docker")
+        conn.sock = socket.socket(socket.AF_UNIX)
+        conn.sock.settimeout(60)
+        conn.sock.connect(str(self.socket))
+        conn.request("POST", "/v1.41/images/create?fromImage=" + name.replace("/", "%2F").replace(":", "%3A"))
+        told = conn.getresponse().read()
+        conn.close()
+        assert b'"error"' not in told, told
+
+    def images(self):
+        """Names of what it has."""
+        return {tag for image in self.api("GET", "/images/json") for tag in image["RepoTags"] or ()}
+
     def containers(self, **labels):
         filters = json.dumps({"label": [f"io.meadow.{k}={v}" for k, v in labels.items()]})
         return self.api("GET", "/containers/json?all=1&filters=" + filters.replace('"', "%22").replace(" ", ""))

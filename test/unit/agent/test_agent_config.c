@@ -93,6 +93,7 @@ START_TEST(refusals)
     {
         static const char *const bad[][2] = {
             {"namex: x\n", "namex"},
+            {"image_gc:\n  low_threshold: 90\n", "image_gc: low_threshold 90"},
             {"runtime: podman\n", "runtime"},
             {"master:\n  url: http://x\n", "master.url"},
             {"state_dir: relative\n", "state_dir"},
