@@ -159,6 +159,11 @@ int cmd_job_plan(struct cli *cli, const struct args *args)
     if (code != CLI_OK || cli_print_value(cli, x))
         return code;
     (void)printf("%s\n", json_opt_str(x, "summary", ""));
+    json_array_foreach (json_object_get(x, "stops"), i, p)
+        (void)printf("  stops %s\n", json_string_value(p));
+    if (json_opt_str(x, "starts_by", NULL))
+        (void)printf("  starts at the latest at %s, if time limits are kept\n",
+                     json_opt_str(x, "starts_by", ""));
     json_array_foreach (json_object_get(x, "placements"), i, p)
         (void)printf("  %s/%" PRId64 " on %s\n", json_opt_str(p, "component", "?"),
                      json_opt_i64(p, "index", 0), json_opt_str(p, "node", "?"));

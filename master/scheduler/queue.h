@@ -176,6 +176,7 @@ struct plan_head {
     int64_t since_ms;
     int64_t start_ms; // at the latest, if limits are kept; PLAN_NEVER = not known
     bool strict;      // it has waited for hold_after_ms
+    int priority;
 };
 struct plan_head plan_queue_head(const struct plan_queue *q);
 // Nodes may get work that could not, or may not any more, or what runs there ends at another time
@@ -233,6 +234,15 @@ struct plan_queue_run {
     void *userdata;
     int64_t now_ms; // real time; only grows
 };
+// What becomes of a job that is in no queue, were it the head. Of `run` it asks what runs, whom it
+// may stop, and the time. -ENOMEM.
+struct plan_forecast {
+    int64_t start_ms;            // at the latest; PLAN_NEVER = not known
+    struct plan_victim *stopped; // for it; run->victims' own list
+    size_t n_stopped;
+};
+int plan_queue_foresee(const struct plan_index *x, const struct plan_queue_run *run,
+                       const struct plan_job *job, struct plan_forecast *ret) WARN_UNUSED;
 // Looks at every job that is due. 0 = done, 1 = `more` said stop, -ENOMEM.
 int plan_queue_run(struct plan_queue *q, struct plan_index *x,
                    const struct plan_queue_run *run) WARN_UNUSED;

@@ -164,6 +164,9 @@ bool reserve_binds(const struct plan_queue *q, const struct plan_shape *shape);
 void reserve_added(struct plan_queue *q, struct plan_entry *e);
 void reserve_gone(struct plan_queue *q, const struct plan_entry *e, bool started);
 void reserve_left(struct plan_queue *q, const struct plan_entry *e);
+// When the job starts at the latest, were it the head; untouched when no limits tell. -ENOMEM.
+int reserve_when(const struct plan_index *x, const struct plan_queue_run *run,
+                 const struct plan_job *job, int64_t *ret_ms) WARN_UNUSED;
 // queue_preempt.c
 // Stops work for the head of the lane, if that makes room for it. 1 = it did, 0, -ENOMEM.
 int preempt_for(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,

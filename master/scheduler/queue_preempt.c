@@ -101,29 +101,58 @@ static int choose(const struct plan_index *x, const struct plan_job *job, struct
     return r < 0 ? r : 0;
 }
 
+static int64_t longest_grace(const struct plan_victim *v, size_t n)
+{
+    int64_t grace = 0;
+    for (size_t i = 0; i < n; i++)
+        grace = v[i].grace_ms > grace ? v[i].grace_ms : grace;
+    return grace;
+}
+
+// Whom to stop for the job, which starts at start_ms without that; none if it is not sooner.
+static int victims_for(const struct plan_index *x, const struct plan_queue_run *run,
+                       const struct plan_job *job, int64_t start_ms, int64_t now_ms,
+                       struct plan_victim **ret, size_t *ret_n)
+{
+    struct plan_victim *v = NULL;
+    size_t n = 0;
+    *ret_n = 0;
+    int r = run->victims ? run->victims(job->priority, &v, &n, run->userdata) : 0;
+    if (r < 0 || n == 0)
+        return r;
+    qsort(v, n, sizeof(*v), compare);
+    r = choose(x, job, v, n, &n);
+    while (r == 0 && n > 0 && v->stopping)
+        v++;
+    if (r < 0 || (start_ms != PLAN_NEVER && start_ms - now_ms <= longest_grace(v, n)))
+        return r;
+    *ret = v;
+    *ret_n = n;
+    return 0;
+}
+
 int preempt_for(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,
                 struct plan_lane *lane)
 {
     struct plan_victim *v = NULL;
     size_t n = 0;
-    int r = run->victims ? run->victims(lane->shape.priority, &v, &n, run->userdata) : 0;
-    if (r < 0 || n == 0)
-        return r;
-    qsort(v, n, sizeof(*v), compare);
     struct plan_job job;
-    r = entry_job(q, lane->first, run, &job);
-    if (r < 0)
-        return r;
-    r = choose(x, &job, v, n, &n);
-    while (r == 0 && n > 0 && v->stopping)
-        v++;
-    int64_t grace = 0;
+    int r = entry_job(q, lane->first, run, &job);
+    if (r == 0)
+        r = victims_for(x, run, &job, q->head.start_ms, q->now_ms, &v, &n);
     for (size_t i = 0; r == 0 && i < n; i++)
-        grace = v[i].grace_ms > grace ? v[i].grace_ms : grace;
-    if (r < 0 || n == 0 ||
-        (q->head.start_ms != PLAN_NEVER && q->head.start_ms - q->now_ms <= grace))
-        return r;
-    for (size_t i = 0; i < n; i++)
         run->preempt(q->head.entry, &v[i], run->userdata);
-    return 1;
+    return r < 0 ? r : n > 0;
+}
+
+int plan_queue_foresee(const struct plan_index *x, const struct plan_queue_run *run,
+                       const struct plan_job *job, struct plan_forecast *ret)
+{
+    *ret = (struct plan_forecast){.start_ms = PLAN_NEVER};
+    int r = reserve_when(x, run, job, &ret->start_ms);
+    if (r == 0)
+        r = victims_for(x, run, job, ret->start_ms, run->now_ms, &ret->stopped, &ret->n_stopped);
+    if (r == 0 && ret->n_stopped > 0)
+        ret->start_ms = run->now_ms + longest_grace(ret->stopped, ret->n_stopped);
+    return r;
 }

@@ -38,7 +38,8 @@ void reserve_left(struct plan_queue *q, const struct plan_entry *e)
 struct plan_head plan_queue_head(const struct plan_queue *q)
 {
     const struct reservation *r = &q->head;
-    return (struct plan_head){r->entry ? r->entry->id : NULL, r->since_ms, r->start_ms, r->strict};
+    return (struct plan_head){r->entry ? r->entry->id : NULL, r->since_ms, r->start_ms, r->strict,
+                              r->priority};
 }
 
 void plan_queue_shaken(struct plan_queue *q, bool now)
@@ -131,6 +132,20 @@ static int find_ended(const struct plan_index *x, const struct plan_job *job,
         high++;
     *ret = high;
     return 0;
+}
+
+int reserve_when(const struct plan_index *x, const struct plan_queue_run *run,
+                 const struct plan_job *job, int64_t *ret_ms)
+{
+    struct ends ends = {0};
+    size_t ended = 0;
+    int r = ends_of(run, &ends);
+    if (r == 0)
+        r = find_ended(x, job, &ends, &ended);
+    if (r == 0 && ended > 0 && ended <= ends.n_known)
+        *ret_ms = ends.list[ended - 1]->end_ms;
+    free(ends.list);
+    return r;
 }
 
 // --- where ---

@@ -160,6 +160,37 @@ static void copy_closed(const struct plan_index *from, struct plan_index *to)
         (void)plan_index_close(to, i, from->closed[i]);
 }
 
+// When one that finds no room starts, and what is stopped for it: known if it becomes the head.
+static int foresee(struct cluster *c, const struct plan_job *job, json_t *ret)
+{
+    struct scheduler *s = c->scheduler;
+    struct plan_head head = plan_queue_head(s->queue);
+    struct turn turn = {.c = c};
+    const struct plan_queue_run run = {.running = scheduler_running,
+                                       .victims = scheduler_victims,
+                                       .userdata = &turn,
+                                       .now_ms = clock_real_ms()};
+    struct plan_forecast f = {.start_ms = PLAN_NEVER};
+    if (!head.id || job->priority > head.priority) {
+        if (plan_queue_foresee(s->kept.index, &run, job, &f) < 0)
+            return -ENOMEM;
+    }
+    json_t *stopped = json_array();
+    for (size_t i = 0; i < f.n_stopped; i++)
+        (void)json_array_append_new(stopped, json_string(f.stopped[i].id));
+    json_put(ret, "stops", stopped);
+    if (f.n_stopped > 0) {
+        char text[REASON_BYTES];
+        (void)snprintf(text, sizeof(text),
+                       "%zu job%s of lower priority would be stopped for it; it would start when "
+                       "they have ended",
+                       f.n_stopped, f.n_stopped == 1 ? "" : "s");
+        json_put_str(ret, "summary", text);
+    }
+    json_put_time(ret, "starts_by", f.start_ms == PLAN_NEVER ? 0 : f.start_ms);
+    return 0;
+}
+
 static int plan_job_now(struct cluster *c, struct job *j, json_t *ret)
 {
     cleanup_asked struct asked a = {0};
@@ -197,6 +228,8 @@ static int plan_job_now(struct cluster *c, struct job *j, json_t *ret)
     json_put_str(ret, "why", starts ? NULL : why_texts[why ? why : PLAN_WAIT_CAPACITY]);
     json_put_str(ret, "summary", starts ? "it would start now" : x.summary);
     json_put(ret, "placements", placements_json(c, j, &t.job));
+    if (r == 0 && !starts && why == PLAN_WAIT_NEW) // room is all that it lacks
+        r = foresee(c, &a.job, ret);
     plan_explanation_free(&x);
     trial_free(&t);
     return r;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Behind a job that waits for the whole cluster only what ends in time starts, whatever becomes of the master."""
 
+import json
 import signal
 
 import pytest
@@ -43,6 +44,24 @@ def test_what_ends_in_time_starts(site):
     plan = site.api("POST", "/v1/jobs:plan", job("true", timeout="2h", resources={"cpu": 1})).json
     assert (plan["starts_now"], plan["why"]) == (False, "reserved"), plan
     assert site.api("POST", "/v1/jobs:plan", job("true", timeout="30m", resources={"cpu": 1})).json["starts_now"] is True
+
+
+def test_plan_tells_of_the_head(site):
+    """A job of a higher priority would be the head: when it starts is known, and whom it stops."""
+    spec = job("true", name="planned", priority=90, num=NODES, resources={"cpu": 2})
+    plan = site.api("POST", "/v1/jobs:plan", spec).json
+    assert plan["starts_now"] is False and plan["stops"] == [] and plan["starts_by"] == explain(site, site.wide)["reservation"]["starts_by"], plan
+    site.api("POST", f"/v1/jobs/{site.wide}:stop")
+    site.api("POST", f"/v1/jobs/{site.busy}:stop")
+    site.wait(site.busy)
+    low = site.submit({**job("sleep 1000", name="low", num=NODES, anti_affinity=["main"], resources={"cpu": 1}), "preemptible": True, "priority": 10})
+    site.wait_task(low, "running", count=NODES)
+    plan = site.api("POST", "/v1/jobs:plan", spec).json
+    assert plan["stops"] == [low] and plan["summary"].startswith("1 job of lower priority would be stopped for it"), plan
+    assert f"stops {low}" in site.cli("job", "plan", "-", stdin=json.dumps(spec)).stdout
+    assert {t["state"] for t in site.get(f"/v1/jobs/{low}")["tasks"]} == {"running"}
+    equal = site.api("POST", "/v1/jobs:plan", {**spec, "priority": 10}).json
+    assert equal["stops"] == [] and equal["starts_now"] is False, equal
 
 
 def test_a_killed_master_goes_on_keeping_nodes(site):
