@@ -11,9 +11,10 @@
 
 // Of an array, never NULL there.
 struct elements {
-    struct job **made;    // by number (job_array_index); NULL = as the array itself says
-    int cursor;           // none before it can be the next
-    struct job *next;     // weak; the one that waits for its first place; NULL = none
+    struct job **made; // by number (job_array_index); NULL = as the array itself says
+    int cursor;        // none before it can be the next; while it is deleted: all before are gone
+    int without_logs;  // elements before it have none any more (job_forget_logs)
+    struct job *next;  // weak; the one that waits for its first place; NULL = none
     int n[JOB_STATE_MAX]; // made ones by state
 };
 

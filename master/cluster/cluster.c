@@ -374,6 +374,7 @@ int cluster_start(struct cluster *c, struct commit *commit, int64_t epoch, int64
     r = job_limits_start(c, e);
     if (r < 0)
         return r;
+    job_drop_start(c);
     for (struct job *j = c->oldest; j; j = j->next)
         resume(c, j);
     settle_start(c);
@@ -421,6 +422,7 @@ void cluster_free(struct cluster *c)
         HASH_DEL(c->jobs, j);
         job_free(j);
     }
+    job_drop_free(c);
     if (c->preview)
         job_free(c->preview);
     HASH_CLEAR(hh_name, c->nodes_by_name);

@@ -57,6 +57,8 @@ struct cluster {
     int64_t history_gone;      // deleted since the last word about it
     int64_t history_logs_gone; // likewise, of whose only the logs went
     bool history_busy;         // a deletion is on its way to the store
+    struct job *dropping; // arrays that are over and in no list, whose elements go (history_next)
+    bool drop_busy;
     struct lost_logs lost;
     unsigned job_counts[JOB_STATE_MAX];
     int64_t last_order;
@@ -260,8 +262,9 @@ void job_set_state(struct cluster *c, struct job *j, enum job_state s, const cha
 int job_read_record(struct job *j, const json_t *r, struct err *e) WARN_UNUSED;
 // history.c
 void history_add(struct cluster *c, struct job *j); // it is over
-// Its logs go, its record stays.
-void job_forget_logs(struct cluster *c, struct job *j);
+// Its logs go, its record stays (drop.c). Of an array at most about `most` elements' at a time:
+// `logs_gone` says that all are gone. How many were looked at.
+int job_forget_logs(struct cluster *c, struct job *j, int most);
 void history_remove(struct cluster *c, struct job *j);
 int history_start(struct cluster *c) WARN_UNUSED; // all are loaded; -ENOMEM
 void history_look(struct cluster *c);             // now and then: begins to delete what is too much
@@ -272,8 +275,11 @@ void lost_logs_job_gone(struct cluster *c, const struct job *j);
 bool lost_logs_due(const struct cluster *c, bool room);
 bool lost_logs_drop(struct cluster *c, bool room); // the next one; false: none is due
 void lost_logs_told(struct cluster *c);            // an event about what went
-// job.c: it goes, with its records and logs; it is over.
+// drop.c: it goes, with its records and logs; it is over. An array's elements go in steps.
 void job_drop(struct cluster *c, struct job *j);
+void job_drop_start(struct cluster *c); // goes on with what was under way at the last end
+void job_drop_look(struct cluster *c);
+void job_drop_free(struct cluster *c);
 // job_list.c
 // Puts a job into all lists; it is the newest, but for loading.
 void job_link(struct cluster *c, struct job *j);

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <utlist.h>
 
-#define STEP_JOBS 50 // and elements
+#define STEP_JOBS 50
 
 // The array is over: what is made of it later only shows what it was.
 static int size_of(const struct job *j)
@@ -104,12 +104,12 @@ static int forget_logs(struct cluster *c)
         n++;
     while (logs_due(c) && n < STEP_JOBS) {
         struct job *j = c->history_logs;
-        c->history_logs = j->history_next;
+        bool gone = j->logs_gone;
+        n += gone ? 0 : job_forget_logs(c, j, STEP_JOBS);
         if (j->logs_gone)
-            continue;
-        job_forget_logs(c, j);
-        c->history_logs_gone++;
-        n += j->history_size;
+            c->history_logs = j->history_next;
+        if (j->logs_gone && !gone)
+            c->history_logs_gone++;
     }
     return n;
 }
@@ -127,8 +127,8 @@ static void step(int result, void *userdata)
          n < STEP_JOBS && (too_many(c, j) || (old && too_old(c, j))); j = next) {
         next = j->history_next;
         if (j->dependents || j->ended_listed || j->dirty)
-            continue; // what waits for it comes first
-        n += j->history_size;
+            continue;                    // what waits for it comes first
+        n += 1 + j->history_size / 1000; // its elements leave the lists at once
         job_drop(c, j);
         c->history_gone++;
     }

@@ -318,47 +318,6 @@ int cluster_job_set_held(struct cluster *c, struct job *j, bool held, const char
     return 0;
 }
 
-static void forget_logs(struct cluster *c, const struct job *j)
-{
-    for (int i = 0; i < j->n_tasks; i++) {
-        const struct task *t = &j->tasks[i];
-        for (int p = 0; p < t->n_previous; p++)
-            c->options.forget_logs(t->previous[p], c->options.userdata);
-        if (t->attempt_id[0])
-            c->options.forget_logs(t->attempt_id, c->options.userdata);
-    }
-}
-
-void job_forget_logs(struct cluster *c, struct job *j)
-{
-    for (int i = 0; j->elements && i < j->spec->array.count; i++)
-        if (j->elements->made[i])
-            forget_logs(c, j->elements->made[i]);
-    forget_logs(c, j);
-    j->logs_gone = true;
-    job_dirty(c, j);
-}
-
-static void forget(struct cluster *c, struct job *j)
-{
-    for (int i = 0; i < j->n_tasks; i++)
-        if (j->tasks[i].entry)
-            assignment_remove(c, j->tasks[i].node, j->tasks[i].entry);
-    forget_logs(c, j);
-    scheduler_job_gone(c, j);
-    job_unlink(c, j);
-    j->deleted = true;
-    job_dirty(c, j); // freed once its records' deletion is in the batch
-}
-
-void job_drop(struct cluster *c, struct job *j)
-{
-    for (int i = 0; j->elements && i < j->spec->array.count; i++)
-        if (j->elements->made[i])
-            forget(c, j->elements->made[i]);
-    forget(c, j);
-}
-
 int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struct err *e)
 {
     if (j->array)

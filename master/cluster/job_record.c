@@ -34,6 +34,8 @@ char *job_to_record(const struct job *j)
         json_put_i64(r, "attempts_lost", j->attempts_lost);
     if (j->logs_gone)
         json_put_bool(r, "logs_gone", true);
+    if (j->deleting)
+        json_put_bool(r, "deleting", true);
     if (j->after)
         json_put(r, "after", dependency_view(j));
     if (j->array) {
@@ -59,6 +61,7 @@ int job_read_record(struct job *j, const json_t *r, struct err *e)
     const char *avoid = json_opt_str(r, "avoid", NULL);
     j->avoid = avoid ? strdup(avoid) : NULL;
     j->logs_gone = json_opt_bool(r, "logs_gone", false);
+    j->deleting = json_opt_bool(r, "deleting", false);
     j->submitted_ms = json_opt_time(r, "submitted_at");
     job_limits_from_record(j, r);
     j->started_ms = json_opt_time(r, "started_at");

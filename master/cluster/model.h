@@ -179,6 +179,7 @@ struct job {
     bool in_history;
     int history_size;  // it and its made elements, then
     bool logs_gone;    // to make room for newer ones
+    bool deleting;     // of an array: it is to go, with its elements (drop.c)
     UT_hash_handle hh; // by id
 };
 

@@ -3,6 +3,7 @@
 #include "test/unit/master/cluster_fixture.h"
 
 #include "common/clock.h"
+#include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "test/unit/suite.h"
 
@@ -239,17 +240,73 @@ START_TEST(test_an_array_counts_with_its_elements)
     }
 END_TEST
 
-START_TEST(test_a_large_array_is_a_step)
+// What is pending becomes durable, and who waits for that is told, once.
+static void one_batch(void)
+{
+    collect_only();
+    int n = queue.n_waiters;
+    for (int i = 0; i < n; i++) { // new ones stand behind them
+        queue.waiters[i].fn(0, queue.waiters[i].userdata);
+    }
+    queue.n_waiters -= n;
+    memmove(queue.waiters, queue.waiters + n, (size_t)queue.n_waiters * sizeof(queue.waiters[0]));
+}
+
+// The master is killed: nobody is told any more.
+static void killed(void)
+{
+    queue.marked = false;
+    queue.n_waiters = 0;
+    restart_cluster(2);
+}
+
+START_TEST(test_a_large_array_goes_in_steps)
     {
-        (void)array_over("a", 50);
-        (void)array_over("b", 50);
+        struct err e = {""};
+        struct job *array = array_over("arr", 99);
         (void)over(1);
-        cluster->options.history.jobs = 1;
-        history_look(cluster);
+        size_t before = json_object_size(queue.records);
+        ck_assert_uint_eq(before, 2 * 99 + 1 + 2); // each element and its task, the array
+        ck_assert_int_eq(cluster_job_delete(cluster, array, "ann", &e), 0);
+        ck_assert_uint_eq(cluster_job_count(cluster), 1); // nobody sees it any more
+        ck_assert_ptr_null(cluster_job_find(cluster, "arr", NULL));
+        ck_assert_ptr_null(cluster_job_find(cluster, "arr_7", NULL));
         collect_only();
-        ck_assert_uint_eq(cluster_job_count(cluster), 52);
-        settle();
+        ck_assert_uint_eq(json_object_size(queue.records), before);
+        if (_i == 0) { // the master ends before the first step
+            killed();
+        } else { // or amidst
+            one_batch();
+            one_batch();
+            ck_assert_uint_eq(json_object_size(queue.records), before - 100);
+            if (_i == 1)
+                killed();
+        }
         ck_assert_uint_eq(cluster_job_count(cluster), 1);
+        settle();
+        ck_assert_uint_eq(json_object_size(queue.records), 2);
+    }
+END_TEST
+
+START_TEST(test_a_cluster_may_end_while_an_array_goes)
+    {
+        struct err e = {""};
+        ck_assert_int_eq(cluster_job_delete(cluster, array_over("arr", 60), "ann", &e), 0);
+        one_batch(); // the rest is the sanitizer's
+        ck_assert_uint_eq(cluster_job_count(cluster), 0);
+    }
+END_TEST
+
+START_TEST(test_logs_of_a_large_array_go_in_steps)
+    {
+        cluster->options.history.log_bytes = 1;
+        struct job *array = array_over("arr", 99);
+        log_bytes = 1000; // no attempt has one: none of it goes
+        history_look(cluster);
+        ck_assert(!array->logs_gone);
+        ck_assert_int_eq(array->elements->without_logs, 49);
+        settle();
+        ck_assert(array->logs_gone);
     }
 END_TEST
 
@@ -289,7 +346,9 @@ int main(void)
     tcase_add_test(t, test_logs_are_bounded_in_bytes);
     tcase_add_test(t, test_an_array_goes_whole);
     tcase_add_test(t, test_an_array_counts_with_its_elements);
-    tcase_add_test(t, test_a_large_array_is_a_step);
+    tcase_add_loop_test(t, test_a_large_array_goes_in_steps, 0, 3);
+    tcase_add_test(t, test_a_cluster_may_end_while_an_array_goes);
+    tcase_add_test(t, test_logs_of_a_large_array_go_in_steps);
     tcase_add_test(t, test_what_waited_for_it_is_decided_first);
     tcase_set_timeout(t, 120);
     return run_case("history", t);
