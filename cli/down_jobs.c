@@ -16,12 +16,18 @@
 #define WAIT_MAX_MS 120000
 
 // A quiet call; NULL when it failed.
-static json_t *ask(struct cli *cli, const char *method, const char *path, unsigned timeout_ms)
+static json_t *ask(struct cli *cli, const char *method, const char *path, const char *body,
+                   unsigned timeout_ms)
 {
     struct err e = {""};
     struct api_answer answer = {0};
     json_t *j = NULL;
-    const struct api_request req = {.method = method, .path = path, .timeout_ms = timeout_ms};
+    const struct api_request req = {.method = method,
+                                    .path = path,
+                                    .content_type = body ? "application/json" : NULL,
+                                    .body = body,
+                                    .body_len = body ? strlen(body) : 0,
+                                    .timeout_ms = timeout_ms};
     int r = api_call(cli->api, &req, &answer, &e);
 
     if (!cli_good(r, &answer) || json_parse(answer.body, answer.len, &j, &e) < 0)
@@ -30,73 +36,48 @@ static json_t *ask(struct cli *cli, const char *method, const char *path, unsign
     return j;
 }
 
-static int64_t duration_of(const json_t *v)
+// Tells all to stop, a thousand in one batch of the store; the longest grace among them.
+static int64_t stop_all(struct cli *cli)
 {
-    int64_t ms = 10000;
-    if (json_is_string(v) && units_parse_duration(json_string_value(v), &ms, NULL) < 0)
-        ms = 10000;
-    if (json_is_integer(v))
-        ms = json_integer_value(v) * 1000;
-    return ms;
-}
+    int64_t longest = 0, grace, stopped = 0;
+    cleanup_json json_t *told = NULL;
+    const char *next = NULL;
 
-// The longest grace of its components.
-static int64_t grace_of(const json_t *job)
-{
-    int64_t longest = 0;
-    const char *name;
-    json_t *c;
-
-    json_object_foreach (json_object_get(json_object_get(job, "spec"), "components"), name, c) {
-        int64_t ms = duration_of(json_object_get(json_object_get(c, "stop"), "grace"));
-        longest = ms > longest ? ms : longest;
-    }
+    do {
+        cleanup_free char *path = cli_page_path("/v1/jobs:stop", "", 1000, next);
+        json_t *page = ask(cli, "POST", path, "{\"state\":\"live\"}", ANSWER_MS);
+        json_decref(told);
+        told = page;
+        next = json_opt_str(told, "next", NULL);
+        stopped += json_opt_i64(told, "stopped", 0);
+        if (units_parse_duration(json_opt_str(told, "grace", "0s"), &grace, NULL) == 0)
+            longest = grace > longest ? grace : longest;
+    } while (next);
+    if (stopped > 0)
+        cli_progress(cli, "stopping %lld job%s", (long long)stopped, stopped == 1 ? "" : "s");
     return longest;
 }
 
-// Stops each of the list; the longest grace among them.
-static int64_t stop_all(struct cli *cli, const json_t *items)
+// Whether the first thousand that are not over end until then.
+static bool await_some(struct cli *cli, int64_t until_ms, bool *ret_none)
 {
-    int64_t grace = 0;
+    cleanup_json json_t *page = ask(cli, "GET", "/v1/jobs?state=live&limit=1000", NULL, ANSWER_MS);
+    const json_t *items = json_object_get(page, "items");
     size_t i;
     const json_t *x;
 
+    *ret_none = json_array_size(items) == 0;
     json_array_foreach (items, i, x) {
-        const char *id = json_opt_str(x, "id", "");
-        cleanup_free char *stop = cli_path("/v1/jobs/", id, ":stop");
-        cleanup_free char *show = cli_path("/v1/jobs/", id, "");
-        cleanup_json json_t *stopped = ask(cli, "POST", stop, ANSWER_MS);
-        cleanup_json json_t *job = ask(cli, "GET", show, ANSWER_MS);
-        int64_t ms = grace_of(job);
-        grace = ms > grace ? ms : grace;
-        if (!stopped && !job) // no use asking for the others
-            break;
-    }
-    return grace;
-}
-
-static void await_all(struct cli *cli, const json_t *items, int64_t budget_ms)
-{
-    int64_t until = clock_mono_ms() + budget_ms;
-    size_t i;
-    const json_t *x;
-
-    json_array_foreach (items, i, x) {
-        int64_t left = until - clock_mono_ms();
+        int64_t left = until_ms - clock_mono_ms();
         if (left <= 0)
-            return;
+            return false;
         cleanup_free char *suffix = cli_format("?wait=%lldms", (long long)left);
         cleanup_free char *path = cli_path("/v1/jobs/", json_opt_str(x, "id", ""), suffix);
-        cleanup_json json_t *job = ask(cli, "GET", path, (unsigned)left + 5000);
+        cleanup_json json_t *job = ask(cli, "GET", path, NULL, (unsigned)left + 5000);
         if (!job)
-            return;
+            return false;
     }
-}
-
-static json_t *live_jobs(struct cli *cli)
-{
-    cleanup_json json_t *page = ask(cli, "GET", "/v1/jobs?state=live&limit=1000", ANSWER_MS);
-    return json_incref(json_object_get(page, "items"));
+    return true;
 }
 
 void down_stop_jobs(struct cli *cli, const struct local *l)
@@ -107,18 +88,12 @@ void down_stop_jobs(struct cli *cli, const struct local *l)
     int r = api_open(&t, &cli->api, &e);
 
     api_target_free(&t);
-    for (int round = 0; r == 0 && round < 100; round++) { // pages of a thousand
-        cleanup_json json_t *items = live_jobs(cli);
-        size_t n = json_array_size(items);
-        if (n == 0)
-            break;
-        cli_progress(cli, "stopping %zu job%s", n, n == 1 ? "" : "s");
-        int64_t budget = stop_all(cli, items) + MARGIN_MS;
-        if (!local_agent_lives(l))
-            break; // nobody would tell of an end
-        await_all(cli, items, budget < WAIT_MAX_MS ? budget : WAIT_MAX_MS);
-        if (n < 1000)
-            break;
-    }
+    if (r < 0)
+        return;
+    int64_t budget = stop_all(cli) + MARGIN_MS;
+    int64_t until = clock_mono_ms() + (budget < WAIT_MAX_MS ? budget : WAIT_MAX_MS);
+    bool none = !local_agent_lives(l); // nobody would tell of an end
+    while (!none && await_some(cli, until, &none))
+        ;
     api_close(TAKE_PTR(cli->api));
 }

@@ -10,6 +10,7 @@ void jobs_validate(struct call *call);
 void jobs_list(struct call *call);
 void jobs_show(struct call *call);
 void jobs_stop(struct call *call);
+void jobs_stop_all(struct call *call);
 void jobs_hold(struct call *call);
 void jobs_release(struct call *call);
 void jobs_plan(struct call *call);

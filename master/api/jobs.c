@@ -159,25 +159,28 @@ void jobs_validate(struct call *call)
 #define OVER (JOB_IN(JOB_SUCCEEDED) | JOB_IN(JOB_FAILED) | JOB_IN(JOB_STOPPED))
 #define ALL (JOB_IN(JOB_STATE_MAX) - 1)
 
-static bool filter_read(struct call *call, struct job_filter *f)
+// 0 = no such word.
+static unsigned states_of(const char *word)
 {
     enum job_state s;
+    if (strcmp(word, "all") == 0)
+        return ALL;
+    if (strcmp(word, "live") == 0)
+        return ALL & ~OVER;
+    if (strcmp(word, "over") == 0)
+        return OVER;
+    return job_state_from_string(word, &s) == 0 ? JOB_IN(s) : 0;
+}
+
+static bool filter_read(struct call *call, struct job_filter *f)
+{
     const char *state = http_request_query(call->req, "state");
-    *f = (struct job_filter){.user = http_request_query(call->req, "user"), .states = ALL};
-    if (!state || strcmp(state, "all") == 0)
-        return true;
-    if (strcmp(state, "live") == 0)
-        f->states = ALL & ~OVER;
-    else if (strcmp(state, "over") == 0)
-        f->states = OVER;
-    else if (job_state_from_string(state, &s) == 0)
-        f->states = JOB_IN(s);
-    else {
+    *f = (struct job_filter){.user = http_request_query(call->req, "user"),
+                             .states = states_of(state ? state : "all")};
+    if (!f->states)
         api_problem(call, 400, "state: expected live, over, all or a job state, found \"%.40s\"",
                     state);
-        return false;
-    }
-    return true;
+    return f->states != 0;
 }
 
 // Of the array ?array=, by number; `after` is the number of the next one.
@@ -235,6 +238,17 @@ static void list_rows(struct call *call, struct job *last, const struct job_filt
     api_reply_text(call, 200, ROWS "; charset=utf-8", strbuf_take(&b));
 }
 
+// The last job of the page before; NULL = there was none.
+static bool read_after(struct call *call, struct job **ret)
+{
+    const char *after = http_request_query(call->req, "after");
+    *ret = after ? cluster_job_by_id(call->api->cluster, after) : NULL;
+    if (after && !*ret)
+        api_problem(call, 400, "after: there is no job %.40s (any more): begin again without it",
+                    after);
+    return !after || *ret;
+}
+
 // Newest first; `after` is the id of the last one of the page before.
 void jobs_list(struct call *call)
 {
@@ -243,19 +257,15 @@ void jobs_list(struct call *call)
     bool array = http_request_query(call->req, "array");
     bool rows = !array && wants_rows(call);
     int limit = rows ? api_limit_to(call, ROWS_LIMIT) : api_limit(call);
-    const char *after = http_request_query(call->req, "after");
+    struct job *last;
     if (limit < 0 || !filter_read(call, &f))
         return;
     if (array) {
         list_elements(call, &f, limit);
         return;
     }
-    struct job *last = after ? cluster_job_by_id(c, after) : NULL;
-    if (after && !last) {
-        api_problem(call, 400, "after: there is no job %.40s (any more): begin again without it",
-                    after);
+    if (!read_after(call, &last))
         return;
-    }
     if (rows) {
         list_rows(call, last, &f, limit);
         return;
@@ -323,6 +333,67 @@ void jobs_stop(struct call *call)
     (void)snprintf(reason, sizeof(reason), "stopped by %s", call->who.user);
     cluster_job_stop(call->api->cluster, j, call->who.user, reason);
     api_reply_changed(call, 200, job_view(j, false));
+}
+
+// Of his own jobs, whoever is no operator.
+static bool stop_filter(struct call *call, const json_t *body, struct job_filter *f)
+{
+    const char *state = json_opt_str(body, "state", "");
+    *f = (struct job_filter){.user = json_opt_str(body, "user", NULL),
+                             .states = states_of(state) & ~OVER};
+    if (!f->states) {
+        api_problem(call, 422,
+                    "state: expected live or the state of a job that is not over, found \"%.40s\"",
+                    state);
+        return false;
+    }
+    if (call->who.role >= ROLE_OPERATOR)
+        return true;
+    if (f->user && strcmp(f->user, call->who.user) != 0) {
+        api_problem(call, 403, "to stop the jobs of %.64s it needs the role operator; you have %s",
+                    f->user, role_to_string(call->who.role));
+        return false;
+    }
+    f->user = call->who.user;
+    return true;
+}
+
+static int64_t longest_grace(const struct job *j)
+{
+    int64_t longest = 0;
+    for (size_t k = 0; k < j->spec->n_components; k++)
+        if (j->spec->components[k].grace_ms > longest)
+            longest = j->spec->components[k].grace_ms;
+    return longest;
+}
+
+// A page of them, in one batch.
+void jobs_stop_all(struct call *call)
+{
+    struct cluster *c = call->api->cluster;
+    struct job_filter f;
+    struct job *last = NULL;
+    char reason[128], grace[UNITS_TEXT_BYTES];
+    int64_t longest = 0;
+    int n = 0, limit = api_limit(call);
+    cleanup_json json_t *body = limit < 0 ? NULL : api_body(call);
+    if (!body || !stop_filter(call, body, &f) || !read_after(call, &last))
+        return;
+    (void)snprintf(reason, sizeof(reason), "stopped by %s", call->who.user);
+    struct job *j = cluster_jobs_next(c, last, &f);
+    for (; j && n < limit; n++) {
+        int64_t ms = longest_grace(j);
+        longest = ms > longest ? ms : longest;
+        cluster_job_stop(c, j, call->who.user, reason);
+        last = j; // over or not, it is where it was
+        j = cluster_jobs_next(c, last, &f);
+    }
+    units_format_duration(longest, grace);
+    json_t *answer = json_object();
+    json_put_i64(answer, "stopped", n);
+    json_put_str(answer, "next", j ? last->id : NULL);
+    json_put_str(answer, "grace", grace);
+    api_reply_changed(call, 200, answer);
 }
 
 static void set_held(struct call *call, const char *verb, bool held)

@@ -33,6 +33,7 @@ const struct route api_routes[] = {
     {"POST", "/v1/jobs", ROLE_USER, ROUTE_MUTATES, jobs_submit, 1 * MiB},
     {"POST", "/v1/jobs:validate", ROLE_USER, 0, jobs_validate, 1 * MiB},
     {"POST", "/v1/jobs:plan", ROLE_USER, 0, jobs_plan, 1 * MiB},
+    {"POST", "/v1/jobs:stop", ROLE_USER, ROUTE_MUTATES, jobs_stop_all, 4 * KiB},
     {"GET", "/v1/jobs", ROLE_VIEWER, 0, jobs_list, 0},
     {"GET", "/v1/jobs/{j}", ROLE_VIEWER, 0, jobs_show, 0},
     {"DELETE", "/v1/jobs/{j}", ROLE_USER, ROUTE_MUTATES, jobs_delete, 4 * KiB},

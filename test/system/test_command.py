@@ -139,6 +139,10 @@ def test_down_stops_tasks_and_purge_deletes(binaries, tmp_path):
     j = c.submit(job("echo $$ > $MEADOW_DATA/pid; exec sleep 600", name="long"))
     pid = int(told.read_text())
     c.wait_task(j, "running")
+    waiting = [c.submit(job("true", name=f"waits-{i}", resources={"cpu": 99})) for i in range(3)]
+    assert c.cli("--dir", str(c.dir), verb="down").returncode == 0
+    c.up()
+    assert {c.get(f"/v1/jobs/{x}")["state"] for x in [j, *waiting]} == {"stopped"}
     pids = [c.pid(n) for n in ("master", "redis", "agent-1")]
     assert c.cli("--dir", str(c.dir), "--purge", verb="down").returncode == 0
     assert not c.dir.exists()

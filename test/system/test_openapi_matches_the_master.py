@@ -96,6 +96,8 @@ def test_operation_answers_as_described(cluster, known, method, path, op):
     body, headers = None, {}
     if name in ("jobs_submit", "jobs_validate", "jobs_plan"):
         body = job("true", name="from-the-description")
+    elif name == "jobs_stop_all":
+        body = {"state": "stopping"}
     elif name == "users_create":
         body = {"name": "newcomer", "role": "viewer"}
     elif name == "nodes_patch":

@@ -59,6 +59,7 @@ MATRIX = {
     "jobs_hold": OWNER,
     "jobs_release": OWNER,
     "jobs_stop": OWNER,
+    "jobs_stop_all": ROLE_USER,
     "jobs_delete": OWNER,
     "events": ROLE_VIEWER,
     "whoami": ROLE_VIEWER,
@@ -184,6 +185,24 @@ def test_operators_stop_everybodys_jobs(people):
     mine = people.cluster.submit(job("sleep 1000", name="to-stop"), token=people.tokens["bob"])
     assert people.api("olga", "POST", f"/v1/jobs/{mine}:stop").status == 200
     assert people.cluster.wait(mine)["state"] == "stopped"
+
+
+def test_many_jobs_are_stopped_by_whom_they_belong_to(people):
+    bobs = [people.cluster.submit(job("sleep 1000", name=f"many-{i}", resources={"cpu": 99}), token=people.tokens["bob"]) for i in range(5)]
+    assert "operator" in detail(people.api("bob", "POST", "/v1/jobs:stop", {"state": "live", "user": "ann"}), 403)
+    assert people.api("vic", "POST", "/v1/jobs:stop", {"state": "live"}).status == 403
+    for wrong in ({}, {"state": "over"}, {"state": "none"}):
+        assert "state: expected" in detail(people.api("bob", "POST", "/v1/jobs:stop", wrong), 422)
+    first = people.api("bob", "POST", "/v1/jobs:stop?limit=2", {"state": "pending"})
+    assert first.status == 200 and first.json == {"stopped": 2, "next": bobs[3], "grace": "10s"}
+    states = {j["id"]: j["state"] for j in people.api("bob", "GET", "/v1/jobs?user=bob").json["items"]}
+    assert [states[j] for j in bobs] == ["pending"] * 3 + ["stopped"] * 2
+    rest = people.api("olga", "POST", f"/v1/jobs:stop?after={first.json['next']}", {"state": "live", "user": "bob"})
+    assert rest.json["stopped"] >= 3 and rest.json["next"] is None
+    shown = people.api("bob", "GET", f"/v1/jobs/{bobs[0]}").json
+    assert shown["state"] == "stopped" and shown["reason"] == "stopped by olga"
+    assert people.api("ann", "GET", f"/v1/jobs/{people.job}").json["state"] == "running"
+    detail(people.api("bob", "POST", "/v1/jobs:stop?after=none", {"state": "live"}), 400)
 
 
 def test_rights_are_apart_from_roles(people):
