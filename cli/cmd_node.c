@@ -105,6 +105,18 @@ static void print_hardware(const json_t *node)
     (void)printf("\n%s", b.data ? b.data : "");
 }
 
+// What an orphan takes of its node.
+static void print_holds(const json_t *holds)
+{
+    char cpu[UNITS_TEXT_BYTES], memory[UNITS_TEXT_BYTES];
+    if (!json_is_object(holds))
+        return;
+    units_format_cpu(json_opt_i64(holds, "cpu", 0), cpu);
+    units_format_memory(json_opt_i64(holds, "memory", 0), memory);
+    (void)printf(", has cpu %s, memory %s, gpu %lld", cpu, memory,
+                 (long long)json_opt_i64(holds, "gpu", 0));
+}
+
 static void print_orphans(const json_t *node)
 {
     size_t i;
@@ -115,9 +127,11 @@ static void print_orphans(const json_t *node)
             (void)printf("\nof jobs that the master does not know (`meadow node stop-orphans %s` "
                          "ends them):\n",
                          json_opt_str(node, "name", ""));
-        (void)printf("  attempt %s of job %s, kept until %s%s\n", json_opt_str(o, "attempt", "?"),
+        (void)printf("  attempt %s of job %s, kept until %s%s", json_opt_str(o, "attempt", "?"),
                      json_opt_str(o, "job", "?"), json_opt_str(o, "until", "?"),
                      json_opt_bool(o, "stopping", false) ? ", being stopped" : "");
+        print_holds(json_object_get(o, "holds"));
+        (void)printf("\n");
     }
 }
 

@@ -128,6 +128,14 @@ static int put_history(const struct sync *s, struct sync_request *q)
     return 0;
 }
 
+static int put_holds(const struct sync *s, struct sync_request *q)
+{
+    q->holds = calloc(q->n_statuses + 1, sizeof(*q->holds));
+    for (size_t i = 0; q->holds && i < q->n_statuses; i++)
+        attempt_holds_of(tasks_find(s->options.tasks, q->statuses[i].id)->spec, &q->holds[i]);
+    return q->holds ? 0 : -ENOMEM;
+}
+
 static int build(struct sync *s, bool is_sync, struct sync_request *q)
 {
     bool complete = s->options.inventory_complete(s->options.userdata);
@@ -144,7 +152,8 @@ static int build(struct sync *s, bool is_sync, struct sync_request *q)
     inventory_digest(tasks_digest(s->options.tasks), q->digest);
     q->has_inventory = s->want_inventory;
     q->inventory_complete = complete;
-    if (tasks_collect(s->options.tasks, s->want_inventory, &q->statuses, &q->n_statuses) < 0)
+    if (tasks_collect(s->options.tasks, s->want_inventory, &q->statuses, &q->n_statuses) < 0 ||
+        (s->want_inventory && put_holds(s, q) < 0))
         return -ENOMEM;
     if (s->want_node)
         q->node = s->options.node(s->options.userdata);

@@ -122,3 +122,18 @@ struct attempt_status {
 json_t *attempt_status_to_json(const struct attempt_status *s);
 int attempt_status_from_json(const json_t *j, struct attempt_status *ret,
                              struct err *e) WARN_UNUSED;
+
+// What an attempt takes of its node, as the agent's claim of it says; beside the status in
+// inventories, where it tells a master that does not know the job.
+#define ATTEMPT_MAX_PORTS 16
+struct attempt_holds {
+    bool known; // else the rest is 0
+    struct resources resources;
+    uint64_t gpus; // bit set
+    uint16_t ports[ATTEMPT_MAX_PORTS];
+    size_t n_ports;
+};
+void attempt_holds_of(const struct attempt_spec *s, struct attempt_holds *ret); // NULL: not known
+// Into, and out of, the object of a status. What is not there, or can't be, is not known.
+void attempt_holds_put(json_t *status, const struct attempt_holds *h);
+void attempt_holds_read(const json_t *status, struct attempt_holds *ret);

@@ -146,3 +146,74 @@ int attempt_status_from_json(const json_t *j, struct attempt_status *ret, struct
     *ret = s;
     return 0;
 }
+
+// --- what it takes of its node ---
+
+void attempt_holds_of(const struct attempt_spec *s, struct attempt_holds *ret)
+{
+    *ret = (struct attempt_holds){0};
+    if (!s || !s->job || !s->job[0] || s->n_ports > ATTEMPT_MAX_PORTS)
+        return;
+    struct attempt_holds h = {.known = true, .resources = s->resources, .n_ports = s->n_ports};
+    for (size_t i = 0; i < s->n_gpus; i++) {
+        if (s->gpus[i] < 0 || s->gpus[i] > 63)
+            return;
+        h.gpus |= UINT64_C(1) << s->gpus[i];
+    }
+    for (size_t i = 0; i < s->n_ports; i++)
+        h.ports[i] = s->ports[i];
+    *ret = h;
+}
+
+void attempt_holds_put(json_t *status, const struct attempt_holds *h)
+{
+    if (!h->known)
+        return;
+    json_t *j = json_object(), *gpus = json_array(), *ports = json_array();
+    json_put_i64(j, "cpu", h->resources.cpu_milli);
+    json_put_i64(j, "memory", h->resources.memory);
+    json_put_i64(j, "gpu", h->resources.gpu);
+    for (int i = 0; i < 64; i++)
+        if (h->gpus >> i & 1)
+            (void)json_array_append_new(gpus, json_integer(i));
+    for (size_t i = 0; i < h->n_ports; i++)
+        (void)json_array_append_new(ports, json_integer(h->ports[i]));
+    json_put(j, "gpus", gpus);
+    json_put(j, "ports", ports);
+    json_put(status, "holds", j);
+}
+
+// -1 = no integer from 0 to max.
+static int64_t within(const json_t *value, int64_t max)
+{
+    int64_t n = json_is_integer(value) ? json_integer_value(value) : -1;
+    return n <= max ? n : -1;
+}
+
+void attempt_holds_read(const json_t *status, struct attempt_holds *ret)
+{
+    const json_t *j = json_object_get(status, "holds"), *one;
+    const json_t *gpus = json_object_get(j, "gpus"), *ports = json_object_get(j, "ports");
+    size_t i;
+    struct attempt_holds h = {
+        .known = true,
+        .resources = {within(json_object_get(j, "cpu"), RESOURCES_MAX_CPU_MILLI),
+                      within(json_object_get(j, "memory"), RESOURCES_MAX_MEMORY),
+                      within(json_object_get(j, "gpu"), 64)},
+        .n_ports = json_array_size(ports)};
+    *ret = (struct attempt_holds){0};
+    if (h.resources.cpu_milli < 0 || h.resources.memory < 0 || h.resources.gpu < 0 ||
+        !json_is_array(gpus) || !json_is_array(ports) || h.n_ports > ATTEMPT_MAX_PORTS)
+        return;
+    json_array_foreach (gpus, i, one) {
+        if (within(one, 63) < 0)
+            return;
+        h.gpus |= UINT64_C(1) << json_integer_value(one);
+    }
+    json_array_foreach (ports, i, one) {
+        if (within(one, UINT16_MAX) < 0)
+            return;
+        h.ports[i] = (uint16_t)json_integer_value(one);
+    }
+    *ret = h;
+}

@@ -94,6 +94,7 @@ static int opt_object(const json_t *j, const char *key, json_t **ret, struct err
 void sync_request_reset(struct sync_request *r)
 {
     free(r->statuses);
+    free(r->holds);
     free(r->history);
     json_decref(r->node);
     json_decref(r->usage);
@@ -118,8 +119,12 @@ json_t *sync_request_to_json(const struct sync_request *r)
     json_put_bool(j, "inventory_complete", r->inventory_complete);
     json_put_i64(j, "clock_ms", r->clock_ms);
     json_t *statuses = json_array();
-    for (size_t i = 0; i < r->n_statuses; i++)
-        (void)json_array_append_new(statuses, attempt_status_to_json(&r->statuses[i]));
+    for (size_t i = 0; i < r->n_statuses; i++) {
+        json_t *one = attempt_status_to_json(&r->statuses[i]);
+        if (r->holds)
+            attempt_holds_put(one, &r->holds[i]);
+        (void)json_array_append_new(statuses, one);
+    }
     json_put(j, "statuses", statuses);
     if (r->node)
         json_put(j, "node", json_incref(r->node));
@@ -178,10 +183,13 @@ static int read_statuses(struct sync_request *q, const json_t *j, struct err *e)
     if (r < 0 || n == 0)
         return r;
     q->statuses = calloc(n, sizeof(*q->statuses));
-    if (!q->statuses)
+    q->holds = q->has_inventory ? calloc(n, sizeof(*q->holds)) : NULL;
+    if (!q->statuses || (q->has_inventory && !q->holds))
         return err_set(e, -ENOMEM, "out of memory");
     for (size_t i = 0; i < n && r == 0; i++) {
         r = attempt_status_from_json(json_array_get(list, i), &q->statuses[i], e);
+        if (q->holds)
+            attempt_holds_read(json_array_get(list, i), &q->holds[i]);
         q->n_statuses += r == 0;
     }
     return r;

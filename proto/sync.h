@@ -24,6 +24,7 @@ struct sync_request { // body of /v1/agent/sync and /v1/agent/report
                              // acknowledged
     bool inventory_complete; // the runtime has been listed since this instance started
     struct attempt_status *statuses;
+    struct attempt_holds *holds; // of each of them, with an inventory; NULL = not known (owned)
     size_t n_statuses;
     json_t *node; // hardware and engine, when it changed or was asked for; NULL = as before (owned)
     json_t *images;   // names of container images, array; NULL = as before (owned)

@@ -108,6 +108,11 @@ static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
             warn(warnings, "node %s is %s: %s", n->name, node_state_to_string(n->state), n->reason);
         else if (n->disk_percent >= cluster_settings(c)->disk_warn_percent)
             warn(warnings, "node %s: its disk is %d %% full", n->name, n->disk_percent);
+        if (n->orphans > 0 && n->state == NODE_READY)
+            warn(warnings,
+                 "node %s runs %d task%s of jobs that this master does not know: `meadow node show "
+                 "%s`",
+                 n->name, n->orphans, n->orphans == 1 ? "" : "s", n->name);
         if (n->draining) {
             char text[REASON_BYTES];
             node_drain_text(n, text, sizeof(text));

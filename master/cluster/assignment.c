@@ -110,6 +110,7 @@ static void entry_free(struct node *n, struct assignment *a)
         n->reported_sum -= inventory_hash(a->id, a->reported_state);
     no_longer_given_away(n, a);
     HASH_DEL(n->assignments, a);
+    free(a->holds);
     free(a);
 }
 

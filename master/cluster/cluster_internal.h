@@ -163,6 +163,8 @@ void node_set_state(struct cluster *c, struct node *n, enum node_state s, const 
 void node_refresh_state(struct cluster *c, struct node *n);
 void node_reserve(struct cluster *c, struct node *n, struct task *t);
 void node_release(struct cluster *c, struct task *t);
+// An orphan that is among the node's assignments takes this (1), or does no longer (-1).
+void node_orphan_holds(struct cluster *c, struct node *n, const struct attempt_holds *h, int sign);
 int node_take_info(struct cluster *c, struct node *n, json_t *info, struct err *e) WARN_UNUSED;
 // node_images.c: the names of its images. -EPROTO when it is no such list; -ENOMEM.
 int node_take_images(struct cluster *c, struct node *n, const json_t *list,
@@ -242,8 +244,13 @@ void assignment_adopt(struct cluster *c, struct node *n, struct assignment *a,
                       enum attempt_state s);
 
 // orphan.c
-// Whether the attempt, which is not assigned, is kept as an orphan.
-bool orphan_keep(struct cluster *c, struct node *n, const struct attempt_status *s);
+// Whether the attempt, which is not assigned, is kept as an orphan. holds NULL: not known.
+bool orphan_keep(struct cluster *c, struct node *n, const struct attempt_status *s,
+                 const struct attempt_holds *holds);
+// Nothing of it runs any more.
+void orphan_ended(struct cluster *c, struct node *n, struct assignment *a);
+// Their times, for the node's record.
+json_t *orphans_to_record(const struct node *n);
 void orphan_gone(struct cluster *c, struct node *n, struct assignment *a); // its entry goes
 void orphan_expire(struct cluster *c, struct node *n, int64_t now_boot_ms);
 json_t *orphans_view(const struct node *n);

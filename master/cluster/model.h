@@ -21,7 +21,7 @@ struct http_request;
 #define NAME_BYTES 64
 #define REASON_BYTES 256
 #define NODE_MAX_GPUS 64
-#define TASK_MAX_PORTS 16
+#define TASK_MAX_PORTS ATTEMPT_MAX_PORTS
 #define TASK_PREVIOUS_MAX 16
 #define TASK_REFUSED_MAX 8
 
@@ -190,6 +190,7 @@ struct assignment {
     enum desired_state desired;
     char orphan_of[JOB_ID_BYTES]; // its job, which nobody knows here (orphan.c); "" = none
     int64_t orphan_until_boot_ms; // then it is stopped
+    struct attempt_holds *holds;  // what an orphan takes of the node; NULL = nothing, or no orphan
     bool given_away; // its task goes on elsewhere: no lease any more; until it is known to be over
     bool removed;    // tombstone: dropped when the agent has applied `generation`
     int64_t generation;         // when it last changed
@@ -290,6 +291,8 @@ struct node {
     int tasks;             // attempts that hold resources
     int given_away;        // entries of that kind
     int orphans;           // likewise
+    int orphans_unknown;   // of them, those of which is not known what they take
+    json_t *orphan_times;  // as loaded, until the node has told what it holds (orphan.c); or NULL
     bool off;              // an operator's word that the machine is off; until it is heard again
     int64_t granted_until_boot_ms; // an earlier master let it run until then; 0 = it answered us
     int64_t former_seen_boot_ms, former_granted_boot_ms; // of the machine that it was before

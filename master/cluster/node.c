@@ -46,6 +46,7 @@ void node_destroy(struct node *n)
     json_decref(n->labels);
     json_decref(n->info);
     json_decref(n->usage);
+    json_decref(n->orphan_times);
     plan_images_drop(&n->holder);
     free(n->ports_taken);
     free(n);
@@ -115,8 +116,9 @@ void node_set_state(struct cluster *c, struct node *n, enum node_state s, const 
 static const char *orphans_text(const struct node *n, char *out, size_t size)
 {
     (void)snprintf(out, size,
-                   "runs %d task%s of jobs that this master does not know: `meadow node show %s`",
-                   n->orphans, n->orphans == 1 ? "" : "s", n->name);
+                   "runs %d task%s of jobs that this master does not know, and does not say what "
+                   "they take: `meadow node show %s`",
+                   n->orphans_unknown, n->orphans_unknown == 1 ? "" : "s", n->name);
     return out;
 }
 
@@ -133,7 +135,7 @@ void node_refresh_state(struct cluster *c, struct node *n)
         node_set_state(c, n, NODE_NOT_READY, n->disk_reason);
     else if (!n->inventory_seen)
         node_set_state(c, n, NODE_NOT_READY, "waiting for its inventory");
-    else if (n->orphans > 0)
+    else if (n->orphans_unknown > 0)
         node_set_state(c, n, NODE_NOT_READY, orphans_text(n, text, sizeof(text)));
     else if (n->given_away > 0 || n->strangers > 0) // the latter: given away by a master before us
         node_set_state(c, n, NODE_NOT_READY, "stops what was given to others while it was silent");
@@ -150,17 +152,46 @@ bool task_exclusive(const struct task *t)
     return t->job->spec->exclusive || task_component(t)->exclusive;
 }
 
-static void ports_mark(struct node *n, const struct task *t, bool taken)
+static void ports_mark(struct node *n, const uint16_t *ports, size_t n_ports, bool taken)
 {
-    for (int i = 0; i < t->n_ports; i++) {
-        unsigned at = (unsigned)t->ports[i] - n->port_first;
-        if (!n->ports_taken || t->ports[i] < n->port_first || at >= n->port_count)
+    for (size_t i = 0; i < n_ports; i++) {
+        unsigned at = (unsigned)ports[i] - n->port_first;
+        if (!n->ports_taken || ports[i] < n->port_first || at >= n->port_count)
             continue;
         if (taken)
             n->ports_taken[at / 64] |= UINT64_C(1) << (at % 64);
         else
             n->ports_taken[at / 64] &= ~(UINT64_C(1) << (at % 64));
     }
+}
+
+// Ports and cards of all that is there, anew.
+static void mark_taken(struct node *n)
+{
+    n->gpus_taken = 0;
+    if (n->ports_taken)
+        memset(n->ports_taken, 0, (n->port_count + 63u) / 64u * sizeof(*n->ports_taken));
+    for (const struct assignment *a = n->assignments; a; a = a->hh.next) {
+        const struct task *t = a->task;
+        if (a->holds) {
+            n->gpus_taken |= a->holds->gpus;
+            ports_mark(n, a->holds->ports, a->holds->n_ports, true);
+        }
+        if (!t || !t->holds_node || t->node != n)
+            continue;
+        n->gpus_taken |= t->gpus;
+        ports_mark(n, t->ports, (size_t)t->n_ports, true);
+    }
+}
+
+void node_orphan_holds(struct cluster *c, struct node *n, const struct attempt_holds *h, int sign)
+{
+    n->reserved.cpu_milli += sign * h->resources.cpu_milli;
+    n->reserved.memory += sign * h->resources.memory;
+    n->reserved.gpu += sign * h->resources.gpu;
+    mark_taken(n);
+    scheduler_node_stale(c, n);
+    want_schedule(c);
 }
 
 void node_reserve(struct cluster *c, struct node *n, struct task *t)
@@ -171,7 +202,7 @@ void node_reserve(struct cluster *c, struct node *n, struct task *t)
     n->gpus_taken |= t->gpus;
     n->tasks++;
     n->exclusive += task_exclusive(t);
-    ports_mark(n, t, true);
+    ports_mark(n, t->ports, (size_t)t->n_ports, true);
     t->holds_node = true;
     scheduler_node_stale(c, n);
     scheduler_task_held(c, t, 1);
@@ -189,14 +220,16 @@ void node_release(struct cluster *c, struct task *t)
     n->gpus_taken &= ~t->gpus;
     n->tasks--;
     n->exclusive -= task_exclusive(t);
-    ports_mark(n, t, false);
+    ports_mark(n, t->ports, (size_t)t->n_ports, false);
+    if (n->orphans > 0) // one may have what a forgotten job was given after this one
+        mark_taken(n);
     scheduler_node_stale(c, n);
     scheduler_task_held(c, t, -1);
     node_drain_emptied(c, n);
     want_schedule(c);
 }
 
-// The port range may change with the agent's configuration: the bitmap is rebuilt from the tasks.
+// The port range may change with the agent's configuration: the bitmap is made anew.
 static int take_ports(struct node *n, uint16_t first, uint16_t count)
 {
     if (first == n->port_first && count == n->port_count)
@@ -209,9 +242,7 @@ static int take_ports(struct node *n, uint16_t first, uint16_t count)
     n->port_first = first;
     n->port_count = count;
     n->port_cursor = 0;
-    for (struct assignment *a = n->assignments; a; a = a->hh.next)
-        if (a->task && a->task->holds_node && a->task->node == n)
-            ports_mark(n, a->task, true);
+    mark_taken(n);
     return 0;
 }
 

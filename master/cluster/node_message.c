@@ -64,6 +64,8 @@ static void apply_status(struct cluster *c, struct node *n, const struct attempt
     if (s->state == ATTEMPT_ENDED && s->logs == LOGS_COMPLETE && !(t && t->former))
         c->options.logs_complete(s->id, c->options.userdata);
     if (!t) {
+        if (s->state == ATTEMPT_ENDED)
+            orphan_ended(c, n, a);
         if (s->state == ATTEMPT_ENDED && s->logs == LOGS_COMPLETE)
             assignment_remove(c, n, a);
         return;
@@ -116,7 +118,9 @@ static void apply_inventory(struct cluster *c, struct node *n, const struct sync
     for (size_t i = 0; i < msg->n_statuses; i++)
         n->strangers += msg->statuses[i].state != ATTEMPT_ENDED &&
                         !assignment_find(n, msg->statuses[i].id) &&
-                        !orphan_keep(c, n, &msg->statuses[i]);
+                        !orphan_keep(c, n, &msg->statuses[i], msg->holds ? &msg->holds[i] : NULL);
+    json_decref(n->orphan_times); // what was not in it is gone
+    n->orphan_times = NULL;
     find_gone(c, n, msg);
 }
 

@@ -20,6 +20,8 @@ char *node_to_record(const struct node *n)
         json_put(j, "drain", node_drain_to_record(n));
     if (n->aside.phase != ASIDE_NO)
         json_put(j, "aside", node_aside_to_record(n));
+    if (n->orphans > 0 || n->orphan_times)
+        json_put(j, "orphans", orphans_to_record(n));
     json_put_bool(j, "lost", n->state == NODE_LOST);
     json_put_time(j, "joined_at", n->joined_ms);
     json_put(j, "labels", json_incref(n->labels));
@@ -56,6 +58,7 @@ int node_from_record(struct cluster *c, const json_t *j, struct err *e)
     json_t *info = json_object_get(j, "info");
     if (json_is_object(info))
         r = node_take_info(c, n, info, e);
+    n->orphan_times = json_incref(json_object_get(j, "orphans"));
     node_aside_from_record(c, n, json_object_get(j, "aside"));
     n->engine_ready = false; // until it says so itself
     n->info_told = false;

@@ -155,7 +155,7 @@ static void fill(struct kept *k, size_t i)
         .n_labels = k->labels[i].n,
         .cards = k->labels[i].cards,
         .n_cards = k->labels[i].n_cards,
-        .tasks = x->tasks,
+        .tasks = x->tasks + x->orphans,
         .max_tasks = max_tasks(k, i),
         .exclusive = x->exclusive,
         .holder = x->holder,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tasks of jobs that the master does not know: its store is older than they are, or empty, or another cluster's."""
 
+import datetime
 import os
 import shutil
 import signal
@@ -30,7 +31,7 @@ class Site:
         shutil.copytree(store, kept, ignore=shutil.ignore_patterns("*.sock"))
         self.master.start()
         self.master.wait_ready(1)
-        self.jid = self.master.ok("POST", "/v1/jobs", job(STAY, name="unknown"))["id"]
+        self.jid = self.master.ok("POST", "/v1/jobs", job(STAY, name="unknown", resources={"cpu": 5}))["id"]
         self.master.wait_event("task.running", job=self.jid)
         self.attempt = self.master.get(f"/v1/jobs/{self.jid}")["tasks"][0]["attempt_id"]
         self.master.stop(signal.SIGKILL)
@@ -61,6 +62,10 @@ class Site:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def when(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
 def ended(fd):
     wait_fd(fd, 30)
     os.close(fd)
@@ -79,30 +84,57 @@ def make_site():
         site.close()
 
 
+def shown(orphan):
+    return {k: orphan[k] for k in ("job", "attempt", "stopping", "until", "holds")}
+
+
 def test_task_of_an_unknown_job_is_kept_and_shown(make_site):
-    """It runs on, beyond its lease and over a restart of its agent; its node gets no new work; an operator ends it."""
+    """It runs on, beyond its lease and over restarts of its agent and of the master, which changes nothing of its time; an operator ends it."""
     site = make_site()
     site.run_unknown()
     orphan = site.master.wait_event("node.orphan", reason=site.jid)
     site.master.wait_event("cluster.settled", after=orphan["id"])  # longer than every lease
     n = site.node()
-    assert n["state"] == "not_ready" and "does not know" in n["reason"], n
-    assert [(o["job"], o["attempt"], o["stopping"]) for o in n["orphans"]] == [(site.jid, site.attempt, False)]
-    assert site.jid in site.master.cli("node", "show", "n1").stdout
+    assert n["state"] == "ready", n
+    before = shown(n["orphans"][0])
+    assert len(n["orphans"]) == 1 and (before["job"], before["attempt"], before["stopping"]) == (site.jid, site.attempt, False)
+    assert before["holds"]["cpu"] == 5000, before
+    told = site.master.cli("node", "show", "n1").stdout
+    assert site.jid in told and "cpu 5" in told, told
     assert any("n1" in w and "does not know" in w for w in site.master.get("/v1/cluster")["warnings"])
     assert not (site.out / "init.log").exists()  # never frozen
-    mark = site.master.last_event()
     pid = site.pid()
     fd = os.pidfd_open(pid)
+    mark = site.master.last_event()
     site.agent.stop(signal.SIGKILL)
     site.agent.start()
     site.master.wait_event("node.agent_restarted", after=mark)
     assert site.pid() == pid and [o["attempt"] for o in site.node()["orphans"]] == [site.attempt]
     mark = site.master.last_event()
+    site.master.restart()
+    site.master.wait_event("node.orphan", after=mark, reason=site.jid)
+    after = shown(site.node()["orphans"][0])
+    assert abs(when(after.pop("until")) - when(before.pop("until"))) < 1 and after == before  # the hour goes on
+    mark = site.master.last_event()
     site.master.cli("node", "stop-orphans", "n1")
-    site.useful(mark)
+    site.master.wait_event("node.orphans_gone", after=mark)
     assert site.node()["orphans"] == []
     ended(fd)
+
+
+def test_node_of_an_unknown_job_gets_other_work(make_site):
+    """What the task takes of its node is not free for others, all else is."""
+    site = make_site()
+    site.run_unknown()
+    m = site.master
+    m.wait_event("node.orphan", reason=site.jid)
+    large = m.ok("POST", "/v1/jobs", job("true", name="large", resources={"cpu": 4}))["id"]  # of 8, and the orphan has 5
+    small = m.ok("POST", "/v1/jobs", job("true", name="small", resources={"cpu": 3}))["id"]
+    assert m.get(f"/v1/jobs/{small}?wait=60s", timeout=90)["state"] == "succeeded"
+    assert m.get(f"/v1/jobs/{large}")["state"] == "pending"
+    assert "cpu" in str(m.get(f"/v1/jobs/{large}/explain")["nodes"])
+    (m.dir / "shared" / "done").touch()
+    assert m.get(f"/v1/jobs/{large}?wait=60s", timeout=90)["state"] == "succeeded"
 
 
 def test_task_of_an_unknown_job_ends_by_itself(make_site):
@@ -110,6 +142,7 @@ def test_task_of_an_unknown_job_ends_by_itself(make_site):
     site.run_unknown()
     mark = site.master.wait_event("node.orphan")["id"]
     (site.master.dir / "shared" / "done").touch()
+    site.master.wait_event("node.orphans_gone", after=mark)
     site.useful(mark)
 
 
@@ -175,7 +208,7 @@ def test_store_is_empty(make_site):
     assert site.pid() == pid
     mark = site.master.last_event()
     (site.master.dir / "shared" / "done").touch()
-    site.master.wait_event("node.ready", after=mark, seconds=60)
+    site.master.wait_event("node.orphans_gone", after=mark, seconds=60)
 
 
 def test_store_and_identity_are_gone(make_site):

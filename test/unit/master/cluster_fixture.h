@@ -218,6 +218,7 @@ struct agent {
     int64_t seq, change;
     struct sync_position applied;
     struct attempt_status held[8];
+    struct attempt_holds holds[8]; // what inventories tell of them
     size_t n_held;
 };
 
@@ -253,6 +254,9 @@ static inline int say(struct agent *a, bool inventory, json_t *info, bool all)
     if (all || inventory) {
         m.statuses = calloc(a->n_held + 1, sizeof(*m.statuses));
         memcpy(m.statuses, a->held, a->n_held * sizeof(*m.statuses));
+        m.holds = inventory ? calloc(a->n_held + 1, sizeof(*m.holds)) : NULL;
+        if (m.holds)
+            memcpy(m.holds, a->holds, a->n_held * sizeof(*m.holds));
         m.n_statuses = a->n_held;
     }
     int r = cluster_node_message(cluster, a->node, &m, &e);

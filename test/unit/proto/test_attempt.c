@@ -31,6 +31,58 @@ static json_t *parsed(const char *text)
     return j;
 }
 
+// What an inventory tells is what the claim says, or nothing.
+START_TEST(holds_of_a_claim)
+    {
+        cleanup_json json_t *j = parsed(full_spec);
+        struct attempt_spec *s = NULL;
+        struct attempt_holds h, back;
+        struct err e;
+        ck_assert_int_eq(attempt_spec_from_json(j, &s, &e), 0);
+        attempt_holds_of(s, &h);
+        ck_assert(h.known);
+        ck_assert_int_eq(h.resources.cpu_milli, 1500);
+        ck_assert_uint_eq(h.gpus, 9);
+        ck_assert_uint_eq(h.n_ports, 2);
+        ck_assert_uint_eq(h.ports[1], 20001);
+        cleanup_json json_t *status = json_object();
+        attempt_holds_put(status, &h);
+        attempt_holds_read(status, &back);
+        ck_assert_mem_eq(&h, &back, sizeof(h));
+        s->job[0] = '\0'; // only kept for its logs: it says nothing of what ran
+        attempt_holds_of(s, &h);
+        ck_assert(!h.known);
+        attempt_holds_of(NULL, &h);
+        ck_assert(!h.known);
+        attempt_spec_free(s);
+    }
+END_TEST
+
+START_TEST(holds_that_can_not_be_are_not_known)
+    {
+        static const char *const bad[] = {
+            "{}",
+            "{\"holds\":1}",
+            "{\"holds\":{\"cpu\":-1,\"memory\":0,\"gpu\":0,\"gpus\":[],\"ports\":[]}}",
+            "{\"holds\":{\"cpu\":1,\"memory\":9223372036854775807,\"gpu\":0,\"gpus\":[],\"ports\":["
+            "]}}",
+            "{\"holds\":{\"cpu\":1,\"memory\":0,\"gpu\":65,\"gpus\":[],\"ports\":[]}}",
+            "{\"holds\":{\"cpu\":1,\"memory\":0,\"gpu\":0,\"gpus\":[64],\"ports\":[]}}",
+            "{\"holds\":{\"cpu\":1,\"memory\":0,\"gpu\":0,\"gpus\":[],\"ports\":[65536]}}",
+            "{\"holds\":{\"cpu\":1,\"memory\":0,\"gpu\":0,\"gpus\":[],\"ports\":[1,2,3,4,5,6,7,8,9,"
+            "10,11,12,13,14,15,16,17]}}",
+            "{\"holds\":{\"cpu\":1,\"memory\":0,\"gpu\":0,\"gpus\":[]}}",
+        };
+        for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+            cleanup_json json_t *j = parsed(bad[i]);
+            struct attempt_holds h;
+            memset(&h, 1, sizeof(h));
+            attempt_holds_read(j, &h);
+            ck_assert_msg(!h.known && h.resources.cpu_milli == 0 && h.n_ports == 0, "%s", bad[i]);
+        }
+    }
+END_TEST
+
 START_TEST(spec_round_trip)
     {
         cleanup_json json_t *j = parsed(full_spec);
@@ -240,6 +292,8 @@ END_TEST
 int main(void)
 {
     TCase *tc = tcase_create("codec");
+    tcase_add_test(tc, holds_of_a_claim);
+    tcase_add_test(tc, holds_that_can_not_be_are_not_known);
     tcase_add_test(tc, spec_round_trip);
     tcase_add_test(tc, spec_without_image_or_command);
     tcase_add_test(tc, spec_refuses);

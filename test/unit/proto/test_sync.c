@@ -22,7 +22,9 @@ static const char *const request_text =
     "\"seen_epoch\":1,\"seen_commit\":77,\"applied\":{\"epoch\":1,\"generation\":5},"
     "\"digest\":\"0123456789abcdef\",\"has_inventory\":true,\"inventory_complete\":true,"
     "\"clock_ms\":1700000000000,"
-    "\"statuses\":[{\"id\":\"a1\",\"change\":3,\"state\":\"running\",\"logs\":\"open\"}],"
+    "\"statuses\":[{\"id\":\"a1\",\"change\":3,\"state\":\"running\",\"logs\":\"open\","
+    "\"job\":\"jabc\",\"holds\":{\"cpu\":1500,\"memory\":1024,\"gpu\":2,\"gpus\":[0,63],"
+    "\"ports\":[20000,65535]}}],"
     "\"node\":{\"hostname\":\"h\"},\"usage\":{\"load1\":0.5},\"images\":[\"a:1\"]}";
 
 static const char *const answer_text =
@@ -51,6 +53,8 @@ START_TEST(request_round_trip)
         ck_assert_int_eq(q.n_statuses, 1);
         ck_assert(q.statuses[0].state == ATTEMPT_RUNNING);
         ck_assert_int_eq(q.applied.generation, 5);
+        ck_assert(q.holds[0].known);
+        ck_assert(q.holds[0].gpus == (UINT64_C(1) << 63 | 1));
         cleanup_json json_t *back = sync_request_to_json(&q);
         ck_assert(json_equal(back, j));
         sync_request_reset(&q);
