@@ -270,6 +270,8 @@ struct cluster *cluster_new(const struct cluster_options *o)
     c->events = calloc(CLUSTER_EVENTS_KEPT, sizeof(*c->events));
     c->event_limit = event_limit_new(LIMIT_NODE_EVENTS_PER_S, LIMIT_NODE_EVENTS_BURST);
     c->first_event = 1;
+    job_limits_init(c);
+    task_waits_init(c);
     c->scheduler = scheduler_new(o);
     if (!c->scheduler || !c->id || !c->name || !c->events || !c->event_limit) {
         cluster_free(c);
@@ -442,6 +444,7 @@ void cluster_free(struct cluster *c)
     user_free_all(c);
     team_free_all(c);
     job_limits_free(c);
+    heap_reset(&c->waits);
     free(c->lost.logs);
     secret_free_all(c);
     free(c->extras);

@@ -3,6 +3,7 @@
 // to the others.
 #pragma once
 
+#include "common/heap.h"
 #include "master/cluster/cluster.h"
 #include "master/cluster/event_limit.h"
 #include "master/cluster/team.h"
@@ -37,8 +38,9 @@ struct cluster {
 
     struct node *nodes, *nodes_by_name, *nodes_by_key;
     unsigned node_counts[NODE_STATE_MAX];
-    struct user *users; // by name
-    struct team *teams; // with a record, by name
+    struct user *users;           // by name
+    struct team *teams;           // with a record, by name
+    struct team_size *team_sizes; // of those that users name
     struct node *gone_shells;
     struct gone_node *gone;
     struct secret *secrets;      // by "<user>/<name>"
@@ -67,12 +69,9 @@ struct cluster {
 
     struct node *dirty_nodes;
     struct job *dirty_jobs;
-    struct limit_heap { // of jobs with a deadline or wait_limit (job_limits.c)
-        struct job **jobs;
-        size_t n, capacity;
-    } limits[LIMIT_CLOCKS];
-    struct wall_timer *limit_timer; // for LIMIT_WALL; the other has `timer`
-    struct job *ended;              // whose dependents are to be looked at
+    struct heap limits[LIMIT_CLOCKS]; // of jobs with a deadline or wait_limit (job_limits.c)
+    struct wall_timer *limit_timer;   // for LIMIT_WALL; the other has `timer`
+    struct job *ended;                // whose dependents are to be looked at
     struct task *dirty_tasks;
     struct extra_record *extras;
     size_t n_extras, extras_capacity;
@@ -94,9 +93,8 @@ struct cluster {
     int64_t seen_event, trimmed_event; // at the last look of give_back_memory, at its last trim
     struct cluster_watch *watches, *watch_cursor;
 
-    struct task *late;    // ended, logs not in: by deadline
-    struct task *backoff; // waiting to be restarted: by not_before
-    uv_timer_t timer;     // earliest of the two lists and of limits[LIMIT_BOOT]
+    struct heap waits; // tasks that ended and whose logs are not in, or that wait to be restarted
+    uv_timer_t timer;  // earliest of them and of limits[LIMIT_BOOT]
     uv_timer_t liveness;
     uv_timer_t node_timer; // node_timer.c
     uv_check_t after_poll; // judges after the sockets were polled
@@ -339,6 +337,7 @@ void task_back_off(struct cluster *c, struct task *t, int64_t delay_ms);
 // on_node_lost says `fail`. One that stops already goes on stopping.
 void task_move(struct cluster *c, struct task *t, const char *reason);
 void task_wait_remove(struct cluster *c, struct task *t);
+void task_waits_init(struct cluster *c);
 void task_timers(struct cluster *c); // arms the timer for the earliest of the waiting tasks
 void task_timer_fired(struct cluster *c);
 char *task_to_record(const struct task *t);
@@ -373,6 +372,9 @@ void user_free_all(struct cluster *c);
 
 // team.c
 int team_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
+// A user belongs to the team now, or not any more. -ENOMEM. "" is no team.
+int team_join(struct cluster *c, const char *name) WARN_UNUSED;
+void team_leave(struct cluster *c, const char *name);
 void team_free_all(struct cluster *c);
 
 // liveness.c

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Deadlines and limits of waiting: a binary heap, as the queue's.
+// Deadlines and limits of waiting: a heap for each clock.
 #include "master/cluster/job_limits.h"
 
 #include "common/clock.h"
@@ -8,8 +8,6 @@
 #include "common/units.h"
 #include "common/wall_timer.h"
 #include "master/cluster/cluster_internal.h"
-
-#include <stdlib.h>
 
 // A moment that is counted from the submission, as one of the wall clock as it is now. Without a
 // step of that clock it is the submission's and the time, to the millisecond.
@@ -65,79 +63,50 @@ static int64_t due_of(const struct job *j, enum limit_clock w)
     return after < INT64_MAX ? j->submitted_boot_ms + after : INT64_MAX;
 }
 
-static void put(struct cluster *c, enum limit_clock w, size_t at, struct job *j)
+static bool sooner_by_boot(const void *a, const void *b)
 {
-    c->limits[w].jobs[at] = j;
-    j->limits[w].at = at + 1;
+    const struct job *x = a, *y = b;
+    return x->limits[LIMIT_BOOT].ms < y->limits[LIMIT_BOOT].ms;
 }
 
-static bool before(const struct job *a, const struct job *b, enum limit_clock w)
+static bool sooner_by_wall(const void *a, const void *b)
 {
-    return a->limits[w].ms < b->limits[w].ms;
+    const struct job *x = a, *y = b;
+    return x->limits[LIMIT_WALL].ms < y->limits[LIMIT_WALL].ms;
 }
 
-static void up(struct cluster *c, enum limit_clock w, size_t at)
+static size_t *place_by_boot(void *item)
 {
-    struct job **jobs = c->limits[w].jobs, *j = jobs[at];
-    for (; at > 0 && before(j, jobs[(at - 1) / 2], w); at = (at - 1) / 2)
-        put(c, w, at, jobs[(at - 1) / 2]);
-    put(c, w, at, j);
+    return &((struct job *)item)->limits[LIMIT_BOOT].at;
 }
 
-static void down(struct cluster *c, enum limit_clock w, size_t at)
+static size_t *place_by_wall(void *item)
 {
-    struct job **jobs = c->limits[w].jobs, *j = jobs[at];
-    size_t n = c->limits[w].n;
-    for (size_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
-        if (child + 1 < n && before(jobs[child + 1], jobs[child], w))
-            child++;
-        if (!before(jobs[child], j, w))
-            break;
-        put(c, w, at, jobs[child]);
-        at = child;
-    }
-    put(c, w, at, j);
+    return &((struct job *)item)->limits[LIMIT_WALL].at;
 }
 
-static void drop(struct cluster *c, enum limit_clock w, struct job *j)
+void job_limits_init(struct cluster *c)
 {
-    size_t at = j->limits[w].at - 1;
-    struct job *last = c->limits[w].jobs[--c->limits[w].n];
-    j->limits[w].at = 0;
-    if (last == j)
-        return;
-    put(c, w, at, last);
-    down(c, w, at);
-    up(c, w, last->limits[w].at - 1);
+    c->limits[LIMIT_BOOT] = (struct heap){.before = sooner_by_boot, .place = place_by_boot};
+    c->limits[LIMIT_WALL] = (struct heap){.before = sooner_by_wall, .place = place_by_wall};
 }
 
-static int add(struct cluster *c, enum limit_clock w, struct job *j)
+static int64_t due_first(const struct cluster *c, enum limit_clock w)
 {
-    struct limit_heap *h = &c->limits[w];
-    if (h->n == h->capacity) {
-        size_t capacity = h->capacity ? 2 * h->capacity : 64;
-        struct job **list = realloc(h->jobs, capacity * sizeof(struct job *));
-        if (!list)
-            return -ENOMEM;
-        h->jobs = list;
-        h->capacity = capacity;
-    }
-    put(c, w, h->n++, j);
-    up(c, w, h->n - 1);
-    return 0;
+    const struct job *j = heap_first(&c->limits[w]);
+    return j ? j->limits[w].ms : INT64_MAX;
 }
 
 int64_t job_limits_due(const struct cluster *c)
 {
-    const struct limit_heap *h = &c->limits[LIMIT_BOOT];
-    return h->n ? h->jobs[0]->limits[LIMIT_BOOT].ms : INT64_MAX;
+    return due_first(c, LIMIT_BOOT);
 }
 
 static void arm(struct cluster *c)
 {
-    const struct limit_heap *h = &c->limits[LIMIT_WALL];
+    int64_t due = due_first(c, LIMIT_WALL);
     if (c->limit_timer)
-        (void)wall_timer_set(c->limit_timer, h->n ? h->jobs[0]->limits[LIMIT_WALL].ms : 0);
+        (void)wall_timer_set(c->limit_timer, due < INT64_MAX ? due : 0);
     task_timers(c);
 }
 
@@ -146,10 +115,9 @@ static bool update(struct cluster *c, enum limit_clock w, struct job *j)
     int64_t due = due_of(j, w);
     if (j->limits[w].at ? j->limits[w].ms == due : due == INT64_MAX)
         return false;
-    if (j->limits[w].at)
-        drop(c, w, j);
+    heap_remove(&c->limits[w], j);
     j->limits[w].ms = due;
-    if (due < INT64_MAX && add(c, w, j) < 0)
+    if (due < INT64_MAX && heap_add(&c->limits[w], j) < 0)
         log_error("cluster", "out of memory: job %s is not held to its time limits", j->id);
     return true;
 }
@@ -183,9 +151,8 @@ static void expire(struct cluster *c, struct job *j, enum limit_clock w, int64_t
 
 void job_limits_look(struct cluster *c, enum limit_clock w, int64_t now_ms)
 {
-    const struct limit_heap *h = &c->limits[w];
-    while (h->n && h->jobs[0]->limits[w].ms <= now_ms) {
-        struct job *j = h->jobs[0];
+    while (due_first(c, w) <= now_ms) {
+        struct job *j = heap_first(&c->limits[w]);
         expire(c, j, w, now_ms);
         job_limits_update(c, j); // for the next limit, or none
     }
@@ -213,5 +180,5 @@ void job_limits_stop(struct cluster *c)
 void job_limits_free(struct cluster *c)
 {
     for (int w = 0; w < LIMIT_CLOCKS; w++)
-        free(c->limits[w].jobs);
+        heap_reset(&c->limits[w]);
 }

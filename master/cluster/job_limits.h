@@ -11,6 +11,7 @@
 int64_t job_deadline(const struct job *j);
 int64_t job_start_by(const struct job *j);
 
+void job_limits_init(struct cluster *c);
 // The job is new, was loaded, or its state changed. Harmless for all others.
 void job_limits_update(struct cluster *c, struct job *j);
 int job_limits_start(struct cluster *c, struct err *e) WARN_UNUSED;

@@ -106,7 +106,7 @@ struct task {
     int64_t stop_by_ms;       // told to stop: its grace is over then (real time); not stored
     bool moving;              // told to stop by the master, to start elsewhere
     bool former;              // given to a machine whose place another one took (former.c)
-    struct task *wait_prev, *wait_next; // in the cluster's list of late logs, or of backoffs
+    size_t wait_at;           // its place in the cluster's `waits`, and 1; 0 = none
     bool in_backoff;
     int64_t lease_ms; // of the latest attempt: how long it may run unheard of (on_node_lost.after)
 };

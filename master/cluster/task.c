@@ -13,7 +13,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
 #define LOGS_WAIT_MS INT64_C(10000)
 
@@ -66,32 +65,39 @@ void task_set_state(struct cluster *c, struct task *t, enum task_state s, const 
     job_queue_update(c, j);
 }
 
-// --- the two waiting lists, earliest first, and their timer ---
+// --- tasks that wait for a moment, and their timer ---
 
 static int64_t due(const struct task *t)
 {
     return t->in_backoff ? t->not_before_boot_ms : t->logs_deadline_boot_ms;
 }
 
+static bool sooner(const void *a, const void *b)
+{
+    return due(a) < due(b);
+}
+
+static size_t *wait_place(void *item)
+{
+    return &((struct task *)item)->wait_at;
+}
+
+void task_waits_init(struct cluster *c)
+{
+    c->waits = (struct heap){.before = sooner, .place = wait_place};
+}
+
 static void wait_add(struct cluster *c, struct task *t)
 {
-    struct task **list = t->in_backoff ? &c->backoff : &c->late;
-    struct task *before = *list;
-    while (before && due(before) <= due(t))
-        before = before->wait_next;
-    if (before)
-        DL_PREPEND_ELEM2(*list, before, t, wait_prev, wait_next);
-    else
-        DL_APPEND2(*list, t, wait_prev, wait_next);
+    if (heap_add(&c->waits, t) < 0)
+        log_error("cluster", "out of memory: a task of job %s waits until the master starts again",
+                  t->job->id);
     task_timers(c);
 }
 
 void task_wait_remove(struct cluster *c, struct task *t)
 {
-    if (t->in_backoff)
-        DL_DELETE2(c->backoff, t, wait_prev, wait_next);
-    else if (t->logs_late)
-        DL_DELETE2(c->late, t, wait_prev, wait_next);
+    heap_remove(&c->waits, t);
     t->in_backoff = t->logs_late = false;
 }
 
@@ -109,11 +115,8 @@ static void on_timer(uv_timer_t *timer)
 
 void task_timers(struct cluster *c)
 {
-    int64_t at = INT64_MAX;
-    if (c->backoff)
-        at = due(c->backoff);
-    if (c->late && due(c->late) < at)
-        at = due(c->late);
+    const struct task *first = heap_first(&c->waits);
+    int64_t at = first ? due(first) : INT64_MAX;
     if (job_limits_due(c) < at)
         at = job_limits_due(c);
     if (!c->commit)
@@ -136,17 +139,16 @@ static void show_end(struct cluster *c, struct task *t)
 void task_timer_fired(struct cluster *c)
 {
     int64_t now = clock_boot_ms();
-    while (c->backoff && due(c->backoff) <= now) {
-        struct task *t = c->backoff;
+    for (struct task *t; (t = heap_first(&c->waits)) && due(t) <= now;) {
+        bool restart = t->in_backoff;
         task_wait_remove(c, t);
-        want_schedule(c);
-        scheduler_job_stale(c, t->job);
-    }
-    while (c->late && due(c->late) <= now) {
-        struct task *t = c->late;
-        task_wait_remove(c, t);
-        t->status->logs = LOGS_INCOMPLETE;
-        show_end(c, t);
+        if (restart) {
+            want_schedule(c);
+            scheduler_job_stale(c, t->job);
+        } else {
+            t->status->logs = LOGS_INCOMPLETE;
+            show_end(c, t);
+        }
     }
     job_limits_look(c, LIMIT_BOOT, now);
 }

@@ -27,13 +27,49 @@ static struct team plain(const char *name)
     return t;
 }
 
+// --- who belongs to one ---
+
+struct team_size { // of each team that a user names
+    char name[NAME_BYTES];
+    int64_t users;
+    UT_hash_handle hh;
+};
+
 static int64_t members(const struct cluster *c, const char *name)
 {
-    int64_t n = 0;
-    for (const struct user *u = c->users; u; u = u->hh.next)
-        n += strcmp(u->team, name) == 0;
-    return n;
+    const struct team_size *t = NULL;
+    HASH_FIND_STR(c->team_sizes, name, t);
+    return t ? t->users : 0;
 }
+
+int team_join(struct cluster *c, const char *name)
+{
+    struct team_size *t = NULL;
+    if (!*name)
+        return 0;
+    HASH_FIND_STR(c->team_sizes, name, t);
+    if (!t) {
+        t = calloc(1, sizeof(*t));
+        if (!t)
+            return -ENOMEM;
+        (void)snprintf(t->name, sizeof(t->name), "%s", name);
+        HASH_ADD_STR(c->team_sizes, name, t);
+    }
+    t->users++;
+    return 0;
+}
+
+void team_leave(struct cluster *c, const char *name)
+{
+    struct team_size *t = NULL;
+    HASH_FIND_STR(c->team_sizes, name, t);
+    if (!t || --t->users > 0)
+        return;
+    HASH_DEL(c->team_sizes, t);
+    free(t);
+}
+
+// --- records ---
 
 bool cluster_team_find(const struct cluster *c, const char *name, struct team *ret)
 {
@@ -47,12 +83,9 @@ void cluster_teams(const struct cluster *c, void (*each)(const struct team *t, v
 {
     for (const struct team *t = c->teams; t; t = t->hh.next)
         each(t, userdata);
-    for (const struct user *u = c->users; u; u = u->hh.next) {
-        const struct user *before = c->users;
-        while (before != u && strcmp(before->team, u->team) != 0)
-            before = before->hh.next;
-        struct team t = plain(u->team);
-        if (u->team[0] && before == u && !find(c, u->team))
+    for (const struct team_size *s = c->team_sizes; s; s = s->hh.next) {
+        struct team t = plain(s->name);
+        if (!find(c, s->name))
             each(&t, userdata);
     }
 }
@@ -143,5 +176,10 @@ void team_free_all(struct cluster *c)
     HASH_ITER (hh, c->teams, t, next) {
         HASH_DEL(c->teams, t);
         free(t);
+    }
+    struct team_size *s, *s_next;
+    HASH_ITER (hh, c->team_sizes, s, s_next) {
+        HASH_DEL(c->team_sizes, s);
+        free(s);
     }
 }

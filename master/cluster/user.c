@@ -197,19 +197,22 @@ int user_add(struct cluster *c, const struct user *from, struct err *e)
         return err_set(e, -EINVAL, "uid, gid: expected 0 to 4294967294");
     if (!u && HASH_COUNT(c->users) >= USERS_MAX)
         return err_set(e, -ENOSPC, "there are %d users: remove some", USERS_MAX);
+    struct user *added = u ? NULL : malloc(sizeof(*added));
+    if ((!u && !added) || team_join(c, from->team) < 0) {
+        free(added);
+        return err_set(e, -ENOMEM, "out of memory");
+    }
     if (u) {
         UT_hash_handle hh = u->hh;
+        team_leave(c, u->team);
         *u = *from;
         u->hh = hh;
         scheduler_user_changed(c, u->name);
         return 0;
     }
-    u = malloc(sizeof(*u));
-    if (!u)
-        return err_set(e, -ENOMEM, "out of memory");
-    *u = *from;
-    HASH_ADD_STR(c->users, name, u);
-    scheduler_user_changed(c, u->name);
+    *added = *from;
+    HASH_ADD_STR(c->users, name, added);
+    scheduler_user_changed(c, added->name);
     return 0;
 }
 
@@ -240,6 +243,7 @@ int cluster_user_remove(struct cluster *c, const char *name)
     (void)snprintf(usage, sizeof(usage), "usage:%.63s", u->name);
     secret_forget_user(c, u->name); // nobody of the same name later shall have them
     HASH_DEL(c->users, u);
+    team_leave(c, u->team);
     scheduler_user_changed(c, u->name);
     free(u);
     cluster_del(c, key);

@@ -139,6 +139,9 @@ struct plan_user_state {
 };
 void plan_queue_user(struct plan_queue *q, const char *user, int64_t now_ms,
                      struct plan_user_state *ret);
+// Likewise of a team, with all its users.
+void plan_queue_team(struct plan_queue *q, const char *team, int64_t now_ms,
+                     struct plan_user_state *ret);
 // The user is gone: what it had lately is forgotten, until the name is set again.
 void plan_queue_forget(struct plan_queue *q, const char *user);
 // The next user whose holdings changed since this was asked; NULL = none. Borrowed.

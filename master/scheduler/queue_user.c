@@ -139,12 +139,10 @@ int plan_queue_set_team(struct plan_queue *q, const char *team, int64_t weight,
     return 0;
 }
 
-void plan_queue_user(struct plan_queue *q, const char *user, int64_t now_ms,
-                     struct plan_user_state *ret)
+static void tell(struct plan_queue *q, struct plan_user *u, int64_t now_ms,
+                 struct plan_user_state *ret)
 {
-    struct plan_user *u = NULL;
     *ret = (struct plan_user_state){0};
-    HASH_FIND_STR(q->users, user, u);
     if (!u)
         return;
     user_advance(q, u, now_ms);
@@ -154,6 +152,22 @@ void plan_queue_user(struct plan_queue *q, const char *user, int64_t now_ms,
     ret->usage = u->usage;
     if (q->policy.half_life_ms > 0)
         ret->rank = share_rank(&u->usage, &u->held, &q->total, q->policy.half_life_ms);
+}
+
+void plan_queue_user(struct plan_queue *q, const char *user, int64_t now_ms,
+                     struct plan_user_state *ret)
+{
+    struct plan_user *u = NULL;
+    HASH_FIND_STR(q->users, user, u);
+    tell(q, u, now_ms, ret);
+}
+
+void plan_queue_team(struct plan_queue *q, const char *team, int64_t now_ms,
+                     struct plan_user_state *ret)
+{
+    struct plan_user *t = NULL;
+    HASH_FIND_STR(q->teams, team, t);
+    tell(q, t, now_ms, ret);
 }
 
 int plan_queue_load_usage(struct plan_queue *q, const char *user, const struct share_usage *usage)

@@ -62,23 +62,6 @@ int scheduler_check_quota(const struct cluster *c, const struct job_spec *spec, 
 
 // --- used up ---
 
-// What the user's team holds, or, without one, the user.
-static struct plan_user_state held_by(struct cluster *c, const char *user, const char *team)
-{
-    struct plan_user_state sum = {0}, one;
-    for (const struct user *u = c->users; u; u = u->hh.next) {
-        if (team ? strcmp(u->team, team) != 0 : strcmp(u->name, user) != 0)
-            continue;
-        plan_queue_user(c->scheduler->queue, u->name, 0, &one);
-        sum.held.cpu_milli += one.held.cpu_milli;
-        sum.held.memory += one.held.memory;
-        sum.held.gpu += one.held.gpu;
-        sum.jobs += one.jobs;
-        sum.tasks += one.tasks;
-    }
-    return sum;
-}
-
 static bool used_up(int64_t limit, int64_t held, int64_t need)
 {
     return limit >= 0 && need > 0 && held + need > limit;
@@ -93,7 +76,11 @@ void scheduler_quota_text(struct cluster *c, const struct plan_shape *shape, boo
     if (u && of_team)
         (void)cluster_team_find(c, u->team, &team);
     const struct plan_quota *q = of_team ? &team.quota : u ? &u->quota : &team.quota;
-    struct plan_user_state s = held_by(c, shape->user, u && of_team ? u->team : NULL);
+    struct plan_user_state s;
+    if (u && of_team)
+        plan_queue_team(c->scheduler->queue, u->team, 0, &s);
+    else
+        plan_queue_user(c->scheduler->queue, shape->user, 0, &s);
     struct resources need = {0};
     bool all = false;
     for (size_t i = 0; i < shape->n_demands; i++) {

@@ -52,8 +52,8 @@ static void end_all(enum attempt_cause cause, bool pull)
 // Pauses between tries of one task are over.
 static void retries_now(void)
 {
-    for (struct task *t = cluster->backoff; t; t = t->wait_next)
-        t->not_before_boot_ms = 0;
+    for (size_t i = 0; i < cluster->waits.n; i++) // all alike: still in order
+        ((struct task *)cluster->waits.items[i])->not_before_boot_ms = 0;
     task_timer_fired(cluster);
     settle();
 }
