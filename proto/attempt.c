@@ -7,7 +7,7 @@
 #include "proto/attempt_secret.h"
 
 #include "common/cleanup.h"
-#include "common/json.h"
+#include "common/json_fields.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -75,6 +75,31 @@ int logs_state_from_string(const char *text, enum logs_state *ret)
     return 0;
 }
 
+// --- the members that are as in the struct ---
+
+#define FIELD(kind, member, least, most) JSON_FIELD(struct attempt_spec, kind, member, least, most)
+
+static const struct json_field head_fields[] = {
+    FIELD(TEXT, job, 0, 0),       FIELD(TEXT, job_name, 0, 0),   FIELD(TEXT, user, 0, 0),
+    FIELD(TEXT, component, 0, 0), FIELD(INT, index, 0, INT_MAX), FIELD(INT, attempt, 1, INT_MAX),
+    FIELD(OPT_TEXT, image, 0, 0),
+};
+static const struct json_field rule_fields[] = {
+    FIELD(INT, stop_signal, 1, 64),       FIELD(I64, grace_ms, 0, INT64_MAX),
+    FIELD(I64, timeout_ms, 0, INT64_MAX), FIELD(I64, lease_ms, 0, INT64_MAX),
+    FIELD(I64, log_limit, 0, INT64_MAX),
+};
+static const struct json_field resource_fields[] = {
+    {"cpu", JSON_FIELD_I64, offsetof(struct resources, cpu_milli), 0, INT64_MAX},
+    JSON_FIELD(struct resources, I64, memory, 0, INT64_MAX),
+    JSON_FIELD(struct resources, I64, gpu, 0, INT64_MAX),
+};
+static const struct json_field mount_fields[] = {
+    JSON_FIELD(struct job_mount, OPT_TEXT, source, 0, 0),
+    JSON_FIELD(struct job_mount, TEXT, target, 0, 0),
+    JSON_FIELD(struct job_mount, FLAG, read_only, 0, 0),
+};
+
 // --- freeing -------------------------------------------------------------------------------------
 
 static void free_texts(char **list)
@@ -134,9 +159,7 @@ static json_t *mounts_to_json(const struct attempt_spec *s)
     json_t *list = json_array();
     for (size_t i = 0; i < s->n_mounts; i++) {
         json_t *mount = json_object();
-        json_put_str(mount, "source", s->mounts[i].source);
-        json_put_str(mount, "target", s->mounts[i].target);
-        json_put_bool(mount, "read_only", s->mounts[i].read_only);
+        json_put_fields(mount, mount_fields, ARRAY_SIZE(mount_fields), &s->mounts[i]);
         (void)json_array_append_new(list, mount);
     }
     return list;
@@ -145,9 +168,7 @@ static json_t *mounts_to_json(const struct attempt_spec *s)
 static void put_granted(json_t *j, const struct attempt_spec *s)
 {
     json_t *resources = json_object();
-    json_put_i64(resources, "cpu", s->resources.cpu_milli);
-    json_put_i64(resources, "memory", s->resources.memory);
-    json_put_i64(resources, "gpu", s->resources.gpu);
+    json_put_fields(resources, resource_fields, ARRAY_SIZE(resource_fields), &s->resources);
     json_put(j, "resources", resources);
     json_t *gpus = json_array();
     for (size_t i = 0; i < s->n_gpus; i++)
@@ -159,33 +180,17 @@ static void put_granted(json_t *j, const struct attempt_spec *s)
     json_put(j, "ports", ports);
 }
 
-static void put_rules(json_t *j, const struct attempt_spec *s)
-{
-    json_put_str(j, "network", network_mode_to_string(s->network));
-    json_put_i64(j, "stop_signal", s->stop_signal);
-    json_put_i64(j, "grace_ms", s->grace_ms);
-    json_put_i64(j, "timeout_ms", s->timeout_ms);
-    json_put_i64(j, "lease_ms", s->lease_ms);
-    json_put_i64(j, "log_limit", s->log_limit);
-}
-
 static json_t *spec_to_json(const struct attempt_spec *s, bool values)
 {
     json_t *j = json_object();
 
     json_put_str(j, "id", s->id);
     json_put_str(j, "issued_to", s->issued_to);
-    json_put_str(j, "job", s->job);
-    json_put_str(j, "job_name", s->job_name);
-    json_put_str(j, "user", s->user);
+    json_put_fields(j, head_fields, ARRAY_SIZE(head_fields), s);
     if (s->uid >= 0)
         json_put_i64(j, "uid", s->uid);
     if (s->gid >= 0)
         json_put_i64(j, "gid", s->gid);
-    json_put_str(j, "component", s->component);
-    json_put_i64(j, "index", s->index);
-    json_put_i64(j, "attempt", s->attempt);
-    json_put_str(j, "image", s->image);
     json_put(j, "command", command_to_json(s->command));
     put_granted(j, s);
     json_put(j, "env", env_to_json(s));
@@ -194,7 +199,8 @@ static json_t *spec_to_json(const struct attempt_spec *s, bool values)
         json_put(j, "secrets", attempt_secrets_to_json(s->secrets, s->n_secrets, values));
     if (s->health)
         json_put(j, "health", job_health_to_json(s->health));
-    put_rules(j, s);
+    json_put_str(j, "network", network_mode_to_string(s->network));
+    json_put_fields(j, rule_fields, ARRAY_SIZE(rule_fields), s);
     return j;
 }
 
@@ -228,40 +234,6 @@ static int get_id(const json_t *j, const char *key, char *out, size_t capacity, 
         return err_set(e, -EPROTO, "member \"%s\": expected an id", key);
     memcpy(out, text, strlen(text) + 1);
     return 0;
-}
-
-static int get_text(const json_t *j, const char *key, char **ret, struct err *e)
-{
-    const char *text;
-    int r = json_get_str(j, key, &text, e);
-    if (r < 0)
-        return r;
-    *ret = strdup(text);
-    return *ret ? 0 : -ENOMEM;
-}
-
-static int get_range(const json_t *j, const char *key, int64_t min, int64_t max, int64_t *ret,
-                     struct err *e)
-{
-    int r = json_get_i64(j, key, ret, e);
-    if (r == 0 && (*ret < min || *ret > max))
-        return err_set(e, -EPROTO, "member \"%s\": %lld is out of range", key, (long long)*ret);
-    return r;
-}
-
-static int get_int(const json_t *j, const char *key, int min, int max, int *ret, struct err *e)
-{
-    int64_t value = 0;
-    int r = get_range(j, key, min, max, &value, e);
-    *ret = (int)value;
-    return r;
-}
-
-static int opt_text(const json_t *j, const char *key, char **ret)
-{
-    const char *text = json_opt_str(j, key, NULL);
-    *ret = text ? strdup(text) : NULL;
-    return !text || *ret ? 0 : -ENOMEM;
 }
 
 // An array member's elements; *ret_n is 0 for an empty one.
@@ -333,11 +305,8 @@ static int read_granted(struct attempt_spec *s, const json_t *j, struct err *e)
     int r = json_get_object(j, "resources", &resources, e);
 
     if (r == 0)
-        r = get_range(resources, "cpu", 0, INT64_MAX, &s->resources.cpu_milli, e);
-    if (r == 0)
-        r = get_range(resources, "memory", 0, INT64_MAX, &s->resources.memory, e);
-    if (r == 0)
-        r = get_range(resources, "gpu", 0, INT64_MAX, &s->resources.gpu, e);
+        r = json_get_fields(resources, resource_fields, ARRAY_SIZE(resource_fields), &s->resources,
+                            e);
     if (r == 0)
         r = read_numbers(j, "gpus", 0, INT_MAX, &gpus, &n_gpus, e);
     if (r == 0)
@@ -388,14 +357,9 @@ static int read_mounts(struct attempt_spec *s, const json_t *j, struct err *e)
     s->mounts = calloc(n + 1, sizeof(*s->mounts));
     if (!s->mounts)
         return -ENOMEM;
-    for (size_t i = 0; i < n && r == 0; i++) {
-        const json_t *item = json_array_get(list, i);
-        struct job_mount *mount = &s->mounts[s->n_mounts++];
-        r = get_text(item, "target", &mount->target, e);
-        if (r == 0)
-            r = opt_text(item, "source", &mount->source);
-        mount->read_only = json_opt_bool(item, "read_only", false);
-    }
+    for (size_t i = 0; i < n && r == 0; i++)
+        r = json_get_fields(json_array_get(list, i), mount_fields, ARRAY_SIZE(mount_fields),
+                            &s->mounts[s->n_mounts++], e);
     return r;
 }
 
@@ -405,23 +369,11 @@ static int read_identity(struct attempt_spec *s, const json_t *j, struct err *e)
     if (r == 0)
         r = get_id(j, "issued_to", s->issued_to, sizeof(s->issued_to), e);
     if (r == 0)
-        r = get_text(j, "job", &s->job, e);
-    if (r == 0)
-        r = get_text(j, "job_name", &s->job_name, e);
-    if (r == 0)
-        r = get_text(j, "user", &s->user, e);
+        r = json_get_fields(j, head_fields, ARRAY_SIZE(head_fields), s, e);
     s->uid = json_opt_i64(j, "uid", -1);
     s->gid = json_opt_i64(j, "gid", -1);
     if (r == 0 && (s->uid < -1 || s->uid >= UINT32_MAX || s->gid < -1 || s->gid >= UINT32_MAX))
         return err_set(e, -EPROTO, "member \"uid\" or \"gid\": out of range");
-    if (r == 0)
-        r = get_text(j, "component", &s->component, e);
-    if (r == 0)
-        r = get_int(j, "index", 0, INT_MAX, &s->index, e);
-    if (r == 0)
-        r = get_int(j, "attempt", 1, INT_MAX, &s->attempt, e);
-    if (r == 0)
-        r = opt_text(j, "image", &s->image);
     return r;
 }
 
@@ -432,17 +384,7 @@ static int read_rules(struct attempt_spec *s, const json_t *j, struct err *e)
 
     if (r == 0 && network_mode_from_string(network, &s->network) < 0)
         return err_set(e, -EPROTO, "member \"network\": unknown mode");
-    if (r == 0)
-        r = get_int(j, "stop_signal", 1, 64, &s->stop_signal, e);
-    if (r == 0)
-        r = get_range(j, "grace_ms", 0, INT64_MAX, &s->grace_ms, e);
-    if (r == 0)
-        r = get_range(j, "timeout_ms", 0, INT64_MAX, &s->timeout_ms, e);
-    if (r == 0)
-        r = get_range(j, "lease_ms", 0, INT64_MAX, &s->lease_ms, e);
-    if (r == 0)
-        r = get_range(j, "log_limit", 0, INT64_MAX, &s->log_limit, e);
-    return r;
+    return r < 0 ? r : json_get_fields(j, rule_fields, ARRAY_SIZE(rule_fields), s, e);
 }
 
 int attempt_spec_from_json(const json_t *j, struct attempt_spec **ret, struct err *e)

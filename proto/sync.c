@@ -4,7 +4,7 @@
 #include "proto/sync.h"
 
 #include "common/cleanup.h"
-#include "common/json.h"
+#include "common/json_fields.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,54 +15,32 @@
 
 // --- small readers -------------------------------------------------------------------------------
 
+#define MAX_PROTOCOL 1000000
+#define NUMBER(of, member) JSON_FIELD(struct of, I64, member, 0, INT64_MAX)
+#define CHARS(of, member) JSON_FIELD(struct of, CHARS, member, 0, sizeof(((struct of *)0)->member))
+#define FLAG(of, member) JSON_FIELD(struct of, FLAG, member, 0, 0)
+
 static int get_number(const json_t *j, const char *key, int64_t *ret, struct err *e)
 {
-    int r = json_get_i64(j, key, ret, e);
-    if (r == 0 && *ret < 0)
-        return err_set(e, -EPROTO, "member \"%s\": is negative", key);
-    return r;
+    const struct json_field field = {key, JSON_FIELD_I64, 0, 0, INT64_MAX};
+    return json_get_fields(j, &field, 1, ret, e);
 }
 
-static int get_protocol(const json_t *j, int *ret, struct err *e)
-{
-    int64_t value;
-    int r = get_number(j, "protocol", &value, e);
-    if (r < 0)
-        return r;
-    if (value > 1000000)
-        return err_set(e, -EPROTO, "member \"protocol\": is no protocol number");
-    *ret = (int)value;
-    return 0;
-}
-
-static int get_fixed(const json_t *j, const char *key, char *out, size_t capacity, struct err *e)
-{
-    const char *text;
-    int r = json_get_str(j, key, &text, e);
-    if (r < 0)
-        return r;
-    if (strlen(text) >= capacity)
-        return err_set(e, -EPROTO, "member \"%s\": is too long", key);
-    memcpy(out, text, strlen(text) + 1);
-    return 0;
-}
+static const struct json_field position_fields[] = {NUMBER(sync_position, epoch),
+                                                    NUMBER(sync_position, generation)};
 
 static int get_position(const json_t *j, const char *key, struct sync_position *ret, struct err *e)
 {
     json_t *position;
     int r = json_get_object(j, key, &position, e);
-    if (r == 0)
-        r = get_number(position, "epoch", &ret->epoch, e);
-    if (r == 0)
-        r = get_number(position, "generation", &ret->generation, e);
-    return r;
+    return r < 0 ? r
+                 : json_get_fields(position, position_fields, ARRAY_SIZE(position_fields), ret, e);
 }
 
 static void put_position(json_t *j, const char *key, const struct sync_position *position)
 {
     json_t *value = json_object();
-    json_put_i64(value, "epoch", position->epoch);
-    json_put_i64(value, "generation", position->generation);
+    json_put_fields(value, position_fields, ARRAY_SIZE(position_fields), position);
     json_put(j, key, value);
 }
 
@@ -102,22 +80,26 @@ void sync_request_reset(struct sync_request *r)
     memset(r, 0, sizeof(*r));
 }
 
+static const struct json_field request_fields[] = {
+    JSON_FIELD(struct sync_request, INT, protocol, 0, MAX_PROTOCOL),
+    CHARS(sync_request, agent_version),
+    CHARS(sync_request, instance),
+    CHARS(sync_request, boot_id),
+    NUMBER(sync_request, seq),
+    NUMBER(sync_request, seen_epoch),
+    NUMBER(sync_request, seen_commit),
+    CHARS(sync_request, digest),
+    NUMBER(sync_request, clock_ms),
+    FLAG(sync_request, has_inventory),
+    FLAG(sync_request, inventory_complete),
+};
+
 json_t *sync_request_to_json(const struct sync_request *r)
 {
     json_t *j = json_object();
 
-    json_put_i64(j, "protocol", r->protocol);
-    json_put_str(j, "agent_version", r->agent_version);
-    json_put_str(j, "instance", r->instance);
-    json_put_str(j, "boot_id", r->boot_id);
-    json_put_i64(j, "seq", r->seq);
-    json_put_i64(j, "seen_epoch", r->seen_epoch);
-    json_put_i64(j, "seen_commit", r->seen_commit);
+    json_put_fields(j, request_fields, ARRAY_SIZE(request_fields), r);
     put_position(j, "applied", &r->applied);
-    json_put_str(j, "digest", r->digest);
-    json_put_bool(j, "has_inventory", r->has_inventory);
-    json_put_bool(j, "inventory_complete", r->inventory_complete);
-    json_put_i64(j, "clock_ms", r->clock_ms);
     json_t *statuses = json_array();
     for (size_t i = 0; i < r->n_statuses; i++) {
         json_t *one = attempt_status_to_json(&r->statuses[i]);
@@ -195,37 +177,13 @@ static int read_statuses(struct sync_request *q, const json_t *j, struct err *e)
     return r;
 }
 
-static int read_request_head(struct sync_request *q, const json_t *j, struct err *e)
-{
-    int r = get_protocol(j, &q->protocol, e);
-    if (r == 0)
-        r = get_fixed(j, "agent_version", q->agent_version, sizeof(q->agent_version), e);
-    if (r == 0)
-        r = get_fixed(j, "instance", q->instance, sizeof(q->instance), e);
-    if (r == 0)
-        r = get_fixed(j, "boot_id", q->boot_id, sizeof(q->boot_id), e);
-    if (r == 0)
-        r = get_number(j, "seq", &q->seq, e);
-    if (r == 0)
-        r = get_number(j, "seen_epoch", &q->seen_epoch, e);
-    if (r == 0)
-        r = get_number(j, "seen_commit", &q->seen_commit, e);
-    if (r == 0)
-        r = get_position(j, "applied", &q->applied, e);
-    if (r == 0)
-        r = get_fixed(j, "digest", q->digest, sizeof(q->digest), e);
-    if (r == 0)
-        r = get_number(j, "clock_ms", &q->clock_ms, e);
-    return r;
-}
-
 int sync_request_from_json(const json_t *j, struct sync_request *ret, struct err *e)
 {
     struct sync_request q = {0};
-    int r = read_request_head(&q, j, e);
+    int r = json_get_fields(j, request_fields, ARRAY_SIZE(request_fields), &q, e);
 
-    q.has_inventory = json_opt_bool(j, "has_inventory", false);
-    q.inventory_complete = json_opt_bool(j, "inventory_complete", false);
+    if (r == 0)
+        r = get_position(j, "applied", &q.applied, e);
     if (r == 0)
         r = read_statuses(&q, j, e);
     if (r == 0)
@@ -289,16 +247,20 @@ static void put_leases(json_t *j, const struct sync_answer *a)
     json_put(j, a->lease_scope == LEASES_ONLY ? "leases_only" : "leases_except", list);
 }
 
+static const struct json_field answer_fields[] = {
+    JSON_FIELD(struct sync_answer, INT, protocol, 0, MAX_PROTOCOL),
+    NUMBER(sync_answer, epoch),
+    NUMBER(sync_answer, commit),
+    NUMBER(sync_answer, acked),
+    NUMBER(sync_answer, sync_interval_ms),
+    NUMBER(sync_answer, time_ms),
+};
+
 json_t *sync_answer_to_json(const struct sync_answer *a)
 {
     json_t *j = json_object();
 
-    json_put_i64(j, "protocol", a->protocol);
-    json_put_i64(j, "epoch", a->epoch);
-    json_put_i64(j, "commit", a->commit);
-    json_put_i64(j, "acked", a->acked);
-    json_put_i64(j, "sync_interval_ms", a->sync_interval_ms);
-    json_put_i64(j, "time_ms", a->time_ms);
+    json_put_fields(j, answer_fields, ARRAY_SIZE(answer_fields), a);
     if (a->want_inventory)
         json_put_bool(j, "want_inventory", true);
     if (a->want_node)
@@ -402,26 +364,10 @@ static int read_assignment(struct sync_answer *a, const json_t *j, struct err *e
     return r;
 }
 
-static int read_answer_head(struct sync_answer *a, const json_t *j, struct err *e)
-{
-    int r = get_protocol(j, &a->protocol, e);
-    if (r == 0)
-        r = get_number(j, "epoch", &a->epoch, e);
-    if (r == 0)
-        r = get_number(j, "commit", &a->commit, e);
-    if (r == 0)
-        r = get_number(j, "acked", &a->acked, e);
-    if (r == 0)
-        r = get_number(j, "sync_interval_ms", &a->sync_interval_ms, e);
-    if (r == 0)
-        r = get_number(j, "time_ms", &a->time_ms, e);
-    return r;
-}
-
 int sync_answer_from_json(const json_t *j, struct sync_answer *ret, struct err *e)
 {
     struct sync_answer a = {0};
-    int r = read_answer_head(&a, j, e);
+    int r = json_get_fields(j, answer_fields, ARRAY_SIZE(answer_fields), &a, e);
 
     a.want_inventory = json_opt_bool(j, "want_inventory", false);
     a.want_node = json_opt_bool(j, "want_node", false);
