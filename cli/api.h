@@ -20,6 +20,7 @@ struct api_target {
                        // sealed requests, which trust nothing below
     char *origin;      // where this came from, for messages: "--dir /x", "context local"
 };
+// What it owns, not the struct.
 void api_target_free(struct api_target *t);
 
 int api_open(const struct api_target *target, struct api **ret,
@@ -59,6 +60,7 @@ struct api_answer {
     char *body;         // NUL-terminated; "" when it went to `chunk`
     size_t len;
 };
+// What it owns, not the struct.
 void api_answer_free(struct api_answer *answer);
 
 // Sends it with the token, and an Idempotency-Key when it changes something; a connection that

@@ -21,6 +21,7 @@ struct command {
 
 extern const struct command command_table[]; // ends with verb NULL
 
+// Whether the verb takes a second word, as "job" does.
 bool command_has_subs(const char *verb);
 const struct command *command_find(const char *verb,
                                    const char *sub); // sub may be NULL; NULL when there is none
@@ -30,6 +31,7 @@ int command_unknown(const char *verb, const char *sub, struct err *e) WARN_UNUSE
 // Among a command's own options (may be NULL) and the global ones.
 const char *suggest_option(const struct option_spec *own, const char *name);
 
+// `meadow help`: every command in a line; one command with its options.
 void help_overview(FILE *to);
 void help_command(FILE *to, const struct command *c);
 // Every command of a verb. False when there is none of that name.

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 enum output_format { OUTPUT_TABLE, OUTPUT_JSON, OUTPUT_YAML, OUTPUT_FORMAT_MAX };
+// -EINVAL when it is none.
 int output_format_from_string(const char *text, enum output_format *ret) WARN_UNUSED;
 
 // Indented JSON with a newline; keys in the order they came.

@@ -11,6 +11,7 @@ struct backoff { // plain data; zero `failures` = nothing wrong
     unsigned failures; // in a row
 };
 
+// No failures yet; the first delay and the longest one.
 void backoff_init(struct backoff *b, uint64_t min_ms, uint64_t max_ms);
 // Counts a failure and returns the delay before the next try: half of it fixed, half of it random.
 uint64_t backoff_fail(struct backoff *b);

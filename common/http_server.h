@@ -108,7 +108,7 @@ int http_server_set_tls(struct http_server *s, const struct tls_server_options *
 // Stops listening and closes every connection (held requests get `gone`); `closed` is called from
 // the loop after the last handle is closed and memory is freed.
 void http_server_close(struct http_server *s, void (*closed)(void *userdata), void *userdata);
-unsigned http_server_connections(const struct http_server *s);
+unsigned http_server_connections(const struct http_server *s); // open now, whoever's
 void http_server_stats(const struct http_server *s, struct http_server_stats *ret);
 
 // --- the request; strings live as long as it does ---

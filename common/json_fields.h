@@ -29,6 +29,7 @@ struct json_field {
         .max = (most)                                                                              \
     }
 
+// Adds all of them to the object. Out of memory shows when it is dumped (json.h).
 void json_put_fields(json_t *obj, const struct json_field *fields, size_t n, const void *from);
 // -EPROTO with the member and what was expected, -ENOMEM. Each char * it has written so far is the
 // struct's in every case; nothing is freed that was there before.

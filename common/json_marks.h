@@ -12,6 +12,7 @@
 struct json_marks;
 
 struct json_marks *json_marks_new(void); // NULL = out of memory
+// NULL is fine.
 void json_marks_free(struct json_marks *marks);
 
 // Notes a value's place (1-based) and its text when it was a plain scalar (`source` NULL
@@ -29,6 +30,7 @@ void json_marks_sort(struct json_marks *marks);
 int json_marks_scan(const char *text, size_t len, const json_t *root,
                     struct json_marks **ret) WARN_UNUSED;
 
+// Where a value, or the key of a member, stands; both from 1. False when it was not noted.
 bool json_marks_position(const struct json_marks *marks, const json_t *value, int *ret_line,
                          int *ret_column);
 bool json_marks_key_position(const struct json_marks *marks, const json_t *object, const char *key,

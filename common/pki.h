@@ -10,6 +10,7 @@
 #define PKI_SKEW_S                                                                                 \
     INT64_C(300) // certificates begin so long before they are made: clocks differ a little
 
+// A new ECDSA P-256 key as PEM (PKCS#8); the caller wipes and frees it. -EIO.
 int pki_key_new(char **ret_key_pem, struct err *e) WARN_UNUSED;
 // Self-signed CA, pathlen 0, key usage certSign+cRLSign; CN "meadow cluster <id>".
 int pki_ca_new(const char *key_pem, const char *cluster_id, int64_t life_s, char **ret_cert_pem,

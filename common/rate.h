@@ -24,4 +24,4 @@ void rate_free(struct rate_table *t); // NULL allowed
 // back adds nothing. 0 = taken; else the milliseconds until there is one, and nothing is taken.
 // Without memory for a new name: 0.
 int64_t rate_take(struct rate_table *t, const char *name, int64_t now_ms) WARN_UNUSED;
-unsigned rate_names(const struct rate_table *t);
+unsigned rate_names(const struct rate_table *t); // how many are known now

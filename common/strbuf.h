@@ -15,6 +15,8 @@ struct strbuf {
     bool failed;
 };
 
+// Add to the end, which stays NUL-terminated. Out of memory sets `failed`, and nothing more is
+// added.
 void strbuf_append(struct strbuf *b, const void *data, size_t len);
 void strbuf_puts(struct strbuf *b, const char *text);
 void strbuf_printf(struct strbuf *b, const char *fmt, ...) PRINTF_LIKE(2, 3);

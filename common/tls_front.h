@@ -28,6 +28,7 @@ struct tls_front_stats { // since the start
     uint64_t refused_address, refused_full, evicted_idle, bad_requests, starved;
 };
 
+// Owned by the caller: tls_front_free once it is idle. A negative errno with text.
 int tls_front_new(const struct tls_front_options *o, const struct tls_server_options *tls,
                   struct tls_front **ret, struct err *e) WARN_UNUSED;
 // New connections use the new certificate and CA.

@@ -51,9 +51,11 @@ struct agent {
 };
 
 void agent_wake(struct agent *a); // something is to be done before the loop waits again
+// What the node report is made of; borrowed from the agent.
 struct node_facts agent_facts(struct agent *a);
 int agent_connect(struct agent *a,
                   struct err *e) WARN_UNUSED; // once joined: clients, sync, runtime
+// Sends the join request; its answer is an event of the link.
 void agent_join(struct agent *a);
 // The cluster has removed this node: its work is stopped, with its grace, and nothing new is asked
 // for.

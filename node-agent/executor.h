@@ -33,6 +33,7 @@ struct executor_options {
     void *userdata;
 };
 
+// Owned by the caller: executor_close. -ENOMEM or a negative errno of libuv.
 int executor_new(const struct executor_options *options, struct executor **ret) WARN_UNUSED;
 // The events to give to the runtime, with the executor as userdata.
 const struct runtime_events *executor_runtime_events(void);
@@ -47,11 +48,13 @@ void executor_run(struct executor *x);
 // names.
 void executor_lease(struct executor *x, const struct sync_answer *answer, int64_t sent_boot_ms);
 
+// Whether the runtime was listed since the start; how the engine is, and why when it isn't usable.
 bool executor_listed(const struct executor *x);
 enum engine_state executor_engine(const struct executor *x);
 const char *executor_engine_reason(const struct executor *x);
 const json_t *executor_engine_info(const struct executor *x); // borrowed, NULL = unknown
 json_t *executor_images(const struct executor *x);            // borrowed, NULL = unknown
+// Starts under way.
 unsigned executor_starting(const struct executor *x);
 
 // After the runtime was closed: waits for workers, then frees and calls `closed`.

@@ -27,6 +27,7 @@ enum link_event {
     LINK_CLOSE,
     LINK_EVENT_MAX,
 };
+// For the log.
 const char *link_state_to_string(enum link_state s);
 
 struct link;
@@ -43,6 +44,7 @@ struct link_options {
     void *userdata;
     uint64_t min_ms, max_ms; // backoff; 0 = 250 ms and 5 s
 };
+// Owned by the caller: link_close. -ENOMEM or a negative errno of libuv.
 int link_new(const struct link_options *options, struct link **ret) WARN_UNUSED;
 // `why` for FAILED, REFUSED and GONE (else NULL).
 void link_event(struct link *l, enum link_event event, const char *why);

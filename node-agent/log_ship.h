@@ -36,6 +36,7 @@ struct log_ship_options {
     unsigned bound_ms; // 0 = LOG_BOUND_MS
 };
 
+// Owned by the caller: log_ship_close. -ENOMEM or a negative errno with text.
 int log_ship_new(const struct log_ship_options *options, struct log_ship **ret,
                  struct err *e) WARN_UNUSED;
 // Begins with an attempt whose out folder is there. `resume`: it may have been shipped before, so

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 enum log_stream { LOG_STDOUT, LOG_STDERR, LOG_STREAMS };
+// "stdout" or "stderr": in routes and names of files.
 const char *log_stream_to_string(enum log_stream s);
 
 // Appends frames (u64 time_ms, u32 length, bytes; little-endian) of at most `limit` log bytes from

@@ -32,6 +32,7 @@ enum reconcile_action {
 };
 
 enum reconcile_action reconcile_decide(const struct reconcile_facts *f);
+// For the log.
 const char *reconcile_action_to_string(enum reconcile_action a);
 
 struct tasks;

@@ -18,6 +18,7 @@ struct renew_options {
     void *userdata;
 };
 
+// Plans the renewal of the certificate that the identity has now. -ENOMEM or a negative errno.
 int renew_new(const struct renew_options *options, struct renew **ret, struct err *e) WARN_UNUSED;
 // Now rather than when it is due (the master said that it is over, or has other CAs). Does nothing
 // while one is under way or waits for its next try.

@@ -8,6 +8,7 @@
 struct agent;
 struct status_api;
 
+// Listens on agent.sock of the run folder. A negative errno with text.
 int status_api_start(struct agent *a, struct status_api **ret, struct err *e) WARN_UNUSED;
 // Frees from the loop. NULL allowed.
 void status_api_stop(struct status_api *api);

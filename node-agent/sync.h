@@ -32,6 +32,7 @@ struct sync_options {
     unsigned answer_slack_ms; // beyond the sync interval, until an answer counts as lost; 0 = 10 s
 };
 
+// Owned by the caller: sync_close. -ENOMEM or a negative errno of libuv.
 int sync_new(const struct sync_options *options, struct sync **ret) WARN_UNUSED;
 // A sync is due: sent by the next flush.
 void sync_want(struct sync *s);

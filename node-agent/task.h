@@ -40,6 +40,7 @@ struct tasks;
 int tasks_new(void (*woken)(void *userdata), void *userdata, struct tasks **ret) WARN_UNUSED;
 void tasks_free(struct tasks *t); // NULL allowed
 
+// NULL = unknown. Borrowed until it is removed.
 struct task *tasks_find(const struct tasks *t, const char *id);
 // A new record in state ASSIGNED; takes `spec` (may be NULL) also on failure. NULL = out of memory.
 struct task *tasks_add(struct tasks *t, const char *id, struct attempt_spec *spec);
@@ -58,6 +59,7 @@ void tasks_set_state(struct tasks *t, struct task *task, enum attempt_state stat
 // The end without a run: cause and reason, logs as they are.
 void tasks_end(struct tasks *t, struct task *task, enum attempt_cause cause, const char *reason);
 
+// Number of the last change; of the last one that the master has made durable.
 int64_t tasks_last_change(const struct tasks *t);
 int64_t tasks_activity(const struct tasks *t); // changes and removals so far
 int64_t tasks_acked(const struct tasks *t);

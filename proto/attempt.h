@@ -91,6 +91,7 @@ enum attempt_cause {
     CAUSE_UNHEALTHY, // ended because its health check failed: as if it had failed by itself
     CAUSE_MAX,
 };
+// The words on the wire; "invalid" and -EINVAL for others.
 const char *attempt_state_to_string(enum attempt_state s);
 int attempt_state_from_string(const char *text, enum attempt_state *ret) WARN_UNUSED;
 const char *attempt_cause_to_string(enum attempt_cause c);
@@ -119,6 +120,7 @@ struct attempt_status {
     enum health_word health;
     char job[JOB_ID_BYTES]; // in inventories, as far as the agent knows; "" elsewhere
 };
+// Only what is set; NULL = out of memory. Reading: -EPROTO.
 json_t *attempt_status_to_json(const struct attempt_status *s);
 int attempt_status_from_json(const json_t *j, struct attempt_status *ret,
                              struct err *e) WARN_UNUSED;

@@ -38,5 +38,6 @@ enum health_word {
     HEALTH_WORD_UNHEALTHY,
     HEALTH_WORD_MAX,
 };
+// The words on the wire.
 const char *health_word_to_string(enum health_word w);
 int health_word_from_string(const char *text, enum health_word *ret) WARN_UNUSED; // -EINVAL

@@ -52,6 +52,7 @@ void job_reader_expected(struct job_reader *r, const json_t *value, const char *
 // Adds "<path>: <text>" to the warnings.
 void job_reader_warn(struct job_reader *r, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+// The path of what is read now, one step longer or shorter; `parent` holds the step.
 void job_reader_push_key(struct job_reader *r, const json_t *parent, const char *key);
 void job_reader_push_index(struct job_reader *r, const json_t *parent, size_t index);
 void job_reader_pop(struct job_reader *r);

@@ -156,12 +156,14 @@ struct job_problems {
     size_t more;
 };
 #define JOB_PROBLEMS_MAX 100
+// What it owns, not the struct.
 void job_problems_free(struct job_problems *p);
 
 struct job_warnings {
     char **items; // owned texts, e.g. "mode: …"
     size_t count;
 };
+// What it owns, not the struct.
 void job_warnings_free(struct job_warnings *w);
 
 // Parses text in `format` ("json" or "yaml") and checks it. Returns 0 and a spec owned by the

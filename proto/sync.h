@@ -36,6 +36,7 @@ struct sync_request { // body of /v1/agent/sync and /v1/agent/report
     size_t n_history;
 };
 void sync_request_reset(struct sync_request *r); // frees what it owns, not the struct
+// NULL = out of memory. Reading: *ret is the caller's, sync_request_reset.
 json_t *sync_request_to_json(const struct sync_request *r);
 int sync_request_from_json(const json_t *j, struct sync_request *ret,
                            struct err *e) WARN_UNUSED; // -EPROTO

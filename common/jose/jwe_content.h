@@ -9,6 +9,7 @@
 #define CONTENT_IV_MAX 16
 #define CONTENT_TAG_MAX 32
 
+// Sizes that the algorithm has: 12 and 16 of A256GCM, 16 and 32 of A256CBC-HS512.
 size_t content_iv_bytes(enum jwe_enc enc);
 size_t content_tag_bytes(enum jwe_enc enc);
 

@@ -32,6 +32,7 @@ void jwk_free(struct jwk *k);       // NULL allowed; the last owner wipes it
 
 enum jwk_kind jwk_kind_of(const struct jwk *k);
 bool jwk_is_private(const struct jwk *k); // oct keys are
+// The size of the key: of the modulus, the curve, the secret.
 unsigned jwk_bits(const struct jwk *k);
 
 // The public part alone (of an oct key nothing but its type); NULL when out of memory.

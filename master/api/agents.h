@@ -5,6 +5,7 @@
 #include "master/api/api.h"
 #include "master/logs/log_store.h"
 
+// Handlers of the routes of agents (api_routes).
 void agents_join(struct call *call);
 void agents_renew(struct call *call);
 void agents_sync(struct call *call);

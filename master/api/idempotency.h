@@ -5,6 +5,7 @@
 
 #include "master/api/api.h"
 
+// NULL when out of memory. idempotency_free forgets all; NULL is fine.
 struct idempotency *idempotency_new(void);
 void idempotency_free(struct idempotency *x);
 // A loaded record ("idem:..."); -ENOENT for other keys.

@@ -23,4 +23,4 @@ int sealed_seen_load(struct sealed_seen *s, const char *key, const char *json, s
 // -ESTALE it is older than what can be told apart; -ENOSPC too many are remembered now.
 int sealed_seen_accept(struct sealed_seen *s, const char *key_id, const char *jti, int64_t iat_s,
                        int64_t exp_s, int64_t now_s) WARN_UNUSED;
-unsigned sealed_seen_count(const struct sealed_seen *s);
+unsigned sealed_seen_count(const struct sealed_seen *s); // how many are remembered now

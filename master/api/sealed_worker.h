@@ -33,4 +33,5 @@ void sealed_worker_close(struct sealed_worker *w);
 struct sealed_stats {
     uint64_t rsa_operations, opened, refused, full;
 };
+// Counts since its start.
 void sealed_worker_stats(struct sealed_worker *w, struct sealed_stats *ret);

@@ -7,6 +7,7 @@
 
 #define TOKEN_TEXT_BYTES 160
 
+// An empty table (the cluster is borrowed); NULL when out of memory. tokens_free forgets all.
 struct tokens *tokens_new(struct cluster *c);
 void tokens_free(struct tokens *t);
 // A loaded record ("token:..." or "jointoken:..."); -ENOENT for other keys.

@@ -13,6 +13,9 @@
 // The mark that archive_restore leaves in the data folder, until work is placed again.
 #define ARCHIVE_RESTORED "restored"
 
+// Writes the store as of one moment, and identity and keys, to the file `out` (0600), while the
+// master runs: Redis hands its state over as to a replica. -EOPNOTSUPP with an external Redis, else
+// a negative errno; with text.
 int archive_write(const struct master_config *c, const char *out, struct err *e) WARN_UNUSED;
 
 // Lays it into an empty data folder; the next start of the master goes on from there. -EEXIST when

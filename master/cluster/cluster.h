@@ -50,6 +50,7 @@ struct cluster_options {
 };
 
 struct cluster *cluster_new(const struct cluster_options *o); // NULL = out of memory
+// Ends its timers; `closed` comes from the loop.
 void cluster_close(struct cluster *c, void (*closed)(void *userdata), void *userdata);
 void cluster_free(struct cluster *c); // after closed
 
@@ -75,6 +76,7 @@ void cluster_put(struct cluster *c, const char *key, char *json, int64_t ttl_ms)
 void cluster_del(struct cluster *c, const char *key);
 struct commit *cluster_commit(struct cluster *c);
 
+// Borrowed for the cluster's life; the epoch of the store that is owned now.
 const char *cluster_id(const struct cluster *c);
 const char *cluster_name(const struct cluster *c);
 int64_t cluster_epoch(const struct cluster *c);

@@ -58,6 +58,7 @@ enum node_state {
     NODE_STATE_MAX
 };
 
+// The words of API and records. -EINVAL for others.
 const char *task_state_to_string(enum task_state s);
 int task_state_from_string(const char *text, enum task_state *ret) WARN_UNUSED;
 const char *job_state_to_string(enum job_state s);

@@ -19,6 +19,7 @@ struct secret {
 int cluster_secrets_open(struct cluster *c, const char *folder, struct err *e) WARN_UNUSED;
 
 const struct secret *cluster_secrets(const struct cluster *c); // uthash head (hh)
+// NULL = the user has none of that name. Borrowed until the next change.
 const struct secret *cluster_secret_find(const struct cluster *c, const char *user,
                                          const char *name);
 // Adds or replaces; copies. -EINVAL: bad name; -EFBIG: over SECRET_MAX_BYTES; -ENOSPC: the user has

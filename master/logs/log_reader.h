@@ -27,6 +27,7 @@ struct log_reader {
 
 // --- log_tail.c ---
 
+// Begins to look for the last `lines` lines, from the end backwards.
 void log_tail_start(struct log_reader *r, uint64_t lines);
 // One segment. 0: go on, unless tail.busy is false now: the reader stands where the lines begin.
 // -errno.

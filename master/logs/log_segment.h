@@ -31,6 +31,7 @@ struct log_frame {
     uint64_t offset;
 };
 
+// As on disk, little-endian: `out` and `in` hold LOG_HEAD_BYTES, LOG_FRAME_BYTES, LOG_GAP_BYTES.
 void log_head_encode(const struct log_head *h, uint8_t *out);
 int log_head_decode(const uint8_t *in, struct log_head *ret) WARN_UNUSED; // -EPROTO
 void log_frame_encode(const struct log_frame *f, uint8_t *out);

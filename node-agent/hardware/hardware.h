@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What this machine is and how busy it is, from /proc, /sys and file system calls. Every function
-// takes a sysroot
-// ("" = the machine itself, else a test folder put before /proc, /sys and /etc) and leaves what it
-// can't find out at 0 or "": a probe never stops the agent.
+// takes a sysroot ("" = the machine itself, else a test folder put before /proc, /sys and /etc) and
+// leaves what it can't find out at 0 or "": a probe never stops the agent.
 #pragma once
 
 #include <jansson.h>
@@ -37,6 +36,7 @@ struct hardware_net { // bytes since boot over all interfaces but loopback and c
 };
 void hardware_net(const char *sysroot, struct hardware_net *ret);
 
+// Of the last minute.
 double hardware_load1(const char *sysroot);
 
 struct hardware_system {

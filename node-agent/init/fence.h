@@ -17,6 +17,7 @@ struct fence {
     bool by_group;       // by the control group's freezer, else by SIGSTOP
 };
 
+// Nothing is opened or read yet.
 void fence_init(struct fence *f, const struct init_args *args);
 // Reads the lease file again. True when the attempt may run at `now_ms` (CLOCK_BOOTTIME). When it
 // may not, the folder is watched from before the last look on, so that no renewal is missed. A

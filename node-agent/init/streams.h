@@ -34,6 +34,8 @@ struct stream {
     bool lost; // bytes that the disk refused
 };
 
+// A stream kept in files NAME.* of the folder, `limit` bytes at most; the first `echo` bytes also
+// go to echo_fd (-1 = none).
 void stream_init(struct stream *s, int dir_fd, const char *name, int64_t limit, int echo_fd,
                  int64_t echo);
 // Never fails: bytes that the disk refuses are counted and skipped, which shows as a jump of the

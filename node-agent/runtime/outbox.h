@@ -13,6 +13,8 @@ int outbox_new(const struct runtime_options *o, struct outbox **ret, struct err 
 // Drops what is queued; frees from the loop, then calls `closed` (may be NULL).
 void outbox_close(struct outbox *b, void (*closed)(void *userdata), void *userdata);
 
+// One event each of struct runtime_events, in order, from the loop; texts are copied, `_stolen` is
+// taken.
 void outbox_engine(struct outbox *b, bool ok, const char *reason, json_t *info_stolen);
 void outbox_listed(struct outbox *b, struct runtime_attempt *items_stolen, size_t n);
 void outbox_phase(struct outbox *b, const char *id, const char *text);

@@ -91,6 +91,8 @@ struct runtime {
     const struct runtime_ops *ops;
 };
 
+// Owned by the caller, ended by ops->close. -ENOMEM or a negative errno with text; an engine that
+// is away is no error but an event.
 int runtime_docker_new(const struct runtime_options *o, struct runtime **ret,
                        struct err *e) WARN_UNUSED;
 int runtime_process_new(const struct runtime_options *o, struct runtime **ret,
