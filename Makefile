@@ -86,6 +86,7 @@ TESTLIB_SRC := $(filter-out $(TESTSTUB_SRC),$(wildcard test/lib/*.c))
 UNIT_SRC   := $(wildcard test/unit/*/test_*.c test/unit/*/*/test_*.c)
 BENCH_SRC  := $(wildcard test/bench/*.c)
 SIM_SRC    := $(wildcard test/sim/*.c)
+SIM_LIB    := $(wildcard test/sim/lib/*.c)
 SWARM_SRC  := $(wildcard test/sim/swarm/*.c)
 FUZZ_SRC   := $(wildcard test/fuzz/fuzz_*.c)
 
@@ -141,6 +142,7 @@ $(eval $(call library,agent,$(AGENT_SRC)))
 $(eval $(call library,cli,$(CLI_SRC)))
 $(eval $(call library,init,$(filter-out %/main.c,$(INIT_SRC))))
 $(eval $(call library,testlib,$(TESTLIB_SRC)))
+$(eval $(call library,sim,$(SIM_LIB)))
 
 # --- programs ------------------------------------------------------------------------------------
 
@@ -196,6 +198,7 @@ LIBS_proto  := $(call archives,testlib proto common)
 LIBS_master := $(call archives,testlib master proto common)
 LIBS_agent  := $(call archives,testlib agent init proto common)
 LIBS_cli    := $(call archives,testlib cli proto common)
+LIBS_sim    := $(call archives,testlib sim master proto common)
 LIBS_every  := $(call archives,testlib master cli agent init proto common)
 test_link = $(call say,LD,$@)$(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) \
             -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(CHECK_LIBS) $(PKG_LIBS)
@@ -214,7 +217,7 @@ $(foreach d,$(UNIT_DIRS),$(eval $(call unit_rule,$(d),$(or $(LIBS_$(call kind_of
 $(BUILD)/bench/%: $(BUILD)/obj/test/bench/%.o $(LIBS_every)
 	@mkdir -p $(@D)
 	$(test_link)
-$(BUILD)/sim/%: $(BUILD)/obj/test/sim/%.o $(LIBS_every)
+$(BUILD)/sim/%: $(BUILD)/obj/test/sim/%.o $(LIBS_sim)
 	@mkdir -p $(@D)
 	$(test_link)
 # Thousands of agents in one process.
@@ -251,11 +254,7 @@ sim: $(SIM_BINS)
 # Public traces (OpenB, Philly, Gavel, Tiresias) that are not part of this; their folders below TRACES.
 TRACES ?= ../shared/data/traces
 replay: $(SIM_BINS)
-	$(Q)test -d '$(TRACES)' || { echo 'replay: no folder $(TRACES): make replay TRACES=DIR'; exit 1; }
-	$(Q)set -e; for f in $(TRACES)/alibaba-gpu-v2023/openb_pod_list_*.csv; do echo "== $${f##*/}"; \
-	  $(BUILD)/sim/packing $(TRACES)/alibaba-gpu-v2023/openb_node_list_all_node.csv $$f; done; \
-	  while read -r nodes f; do echo "== $$f"; $(BUILD)/sim/replay $(TRACES)/$$f $$nodes; done \
-	  <<< $$'64 philly/philly.csv\n8 gavel/msr-seed0-2869ce.trace\n2 tiresias/60_job.csv'
+	$(Q)TRACES='$(TRACES)' SIM=$(BUILD)/sim test/sim/replay.sh
 bench: all $(BENCH_BINS)
 	$(Q)for b in $(BENCH_BINS); do echo "== $$b"; MEADOW_BIN=$(CURDIR)/$(BUILD)/bin $$b || exit 1; done
 	$(Q)for b in test/bench/run.py; do echo "== $$b"; \
@@ -291,7 +290,7 @@ fuzz-merge: fuzz-bins
 
 OUR_C := $(COMMON_SRC) $(PROTO_SRC) $(MASTER_SRC) $(AGENT_SRC) $(CLI_SRC) $(INIT_SRC) \
          $(wildcard master/main.c node-agent/main.c cli/main.c)
-OUR_TESTS := $(UNIT_SRC) $(TESTLIB_SRC) $(TESTSTUB_SRC) $(BENCH_SRC) $(SIM_SRC) $(SWARM_SRC) $(FUZZ_SRC)
+OUR_TESTS := $(UNIT_SRC) $(TESTLIB_SRC) $(TESTSTUB_SRC) $(BENCH_SRC) $(SIM_SRC) $(SIM_LIB) $(SWARM_SRC) $(FUZZ_SRC)
 OUR_H := $(foreach d,common proto master node-agent cli test,$(wildcard $(d)/*.h $(d)/*/*.h $(d)/*/*/*.h))
 # uthash's hash function, unrolled at every lookup, is what an analyzer would spend its time on.
 TIDY_FLAGS = $(filter-out -W%,$(BASE_CFLAGS)) $(PKG_CFLAGS) -DHASH_FUNCTION(k,l,h)=((h)=(unsigned)(l)+!(k))

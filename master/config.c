@@ -44,7 +44,7 @@ static const struct config_field fields[] = {
     {"default_resources.memory", CONFIG_MEMORY, AT(default_memory), "1g", 0, 0},
     {"scheduling.half_life", CONFIG_DURATION_MS, AT(scheduling.half_life_ms), "7d", 60000,
      2073600000},
-    {"scheduling.hold_after", CONFIG_DURATION_MS, AT(scheduling.hold_after_ms), "10m", 1000,
+    {"scheduling.hold_after", CONFIG_DURATION_MS, AT(scheduling.hold_after_ms), "6h", 1000,
      2073600000},
     {"scheduling.assume_timeout", CONFIG_DURATION_MS, AT(scheduling.assume_timeout_ms), "0s", 0,
      2073600000},
