@@ -63,23 +63,13 @@ static int library_make(struct library *l, const struct pack *p)
     return l->nodes && l->cards ? plan_index_new(l->nodes, p->n_nodes, &l->index) : -1;
 }
 
-static const char *where_of(const struct pack_kind *k, char *text, size_t size)
-{
-    if (!*k->as->models || k->need.gpu == 0)
-        return NULL;
-    size_t len = (size_t)snprintf(text, size, "$gpu.model\nin ");
-    for (const char *m = k->as->models; *m && len + 4 < size; m++)
-        len += (size_t)snprintf(text + len, size - len, *m == '|' ? ", " : "%c", *m);
-    (void)snprintf(text + len, size - len, "\n");
-    return text;
-}
-
 static bool library_place(struct library *l, enum alloc_mode mode, const struct pack_kind *k)
 {
     char where[160];
+    trace_where(k->need.gpu ? k->as->models : "", where, sizeof(where));
     struct plan_task task = {.demand = {.resources = k->need,
                                         .runtimes = PLAN_RUNTIME_ANY,
-                                        .where = where_of(k, where, sizeof(where))}};
+                                        .where = *where ? where : NULL}};
     struct plan_job job = {
         .id = "j", .alloc = mode, .metric = METRIC_GPU, .tasks = &task, .n_tasks = 1};
     struct plan_job *list[1] = {&job};

@@ -48,11 +48,7 @@ static void set_models(const struct engine *e, struct engine_kind *k, const char
     k->m.models = 0;
     for (unsigned i = 0; i < e->n_models; i++)
         k->m.models |= (uint64_t)names(models, e->models[i]) << i;
-    size_t len = (size_t)snprintf(k->where, sizeof(k->where), "$gpu.model\nin ");
-    for (const char *p = models; *p && len + 4 < sizeof(k->where); p++)
-        len +=
-            (size_t)snprintf(k->where + len, sizeof(k->where) - len, *p == '|' ? ", " : "%c", *p);
-    (void)snprintf(k->where + len, sizeof(k->where) - len, "\n");
+    trace_where(models, k->where, sizeof(k->where));
 }
 
 // -ENOMEM

@@ -3,6 +3,7 @@
 #include "test/sim/lib/trace.h"
 
 #include "common/cleanup.h"
+#include "proto/constraint.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -139,6 +140,18 @@ static bool read_job(enum form form, char *line, const struct rates *rates, stru
         read_gavel(f, n, rates, j);
     }
     return j->need.gpu > 0 && j->lasts_ms > 0;
+}
+
+void trace_where(const char *models, char *text, size_t size)
+{
+    size_t len = 0;
+    text[0] = '\0';
+    if (*models)
+        len = (size_t)snprintf(text, size, "%s\n%s", CONSTRAINT_CARD_MODEL, "in ");
+    for (const char *m = models; *m && len + 4 < size; m++)
+        len += (size_t)snprintf(text + len, size - len, *m == '|' ? ", " : "%c", *m);
+    if (len)
+        (void)snprintf(text + len, size - len, "\n");
 }
 
 static int by_arrival(const void *a, const void *b)

@@ -33,6 +33,8 @@ struct trace_node {
     struct resources total;
 };
 
+// The plan's condition that a card be of one of these models (trace_job); "" for any. Into `text`.
+void trace_where(const char *models, char *text, size_t size);
 // Jobs by arrival; lines that are none are left out. Free with free(). -ENOENT (not readable, or
 // holds none), -ENOMEM.
 int trace_jobs(const char *path, struct trace_job **ret, size_t *ret_n) WARN_UNUSED;

@@ -114,6 +114,20 @@ START_TEST(gavel)
     }
 END_TEST
 
+START_TEST(conditions)
+    {
+        char text[64];
+        trace_where("", text, sizeof(text));
+        ck_assert_str_eq(text, "");
+        trace_where("T4", text, sizeof(text));
+        ck_assert_str_eq(text, "$gpu.model\x0a"
+                               "in T4\x0a");
+        trace_where("V100M16|V100M32", text, sizeof(text));
+        ck_assert_str_eq(text, "$gpu.model\x0a"
+                               "in V100M16, V100M32\x0a");
+    }
+END_TEST
+
 START_TEST(nodes_and_nothing)
     {
         struct trace_node *nodes = NULL;
@@ -158,6 +172,7 @@ int main(void)
     tcase_add_test(t, philly);
     tcase_add_test(t, tiresias);
     tcase_add_test(t, gavel);
+    tcase_add_test(t, conditions);
     tcase_add_test(t, nodes_and_nothing);
     return run_case("trace", t);
 }
