@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -125,3 +126,28 @@ def engine():
     finally:
         e.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def own():
+    """An engine of the module's own, with the test image in it."""
+    if os.geteuid() != 0:
+        pytest.skip("dockerd needs root")
+    folder = Path(tempfile.mkdtemp(prefix="mwe-", dir="/tmp"))
+    e = Engine(folder)
+    e.start()
+    try:
+        e.load_image()
+        e.end(signal.SIGTERM)
+        yield e
+    finally:
+        e.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def off(own):
+    """The engine, which is off before and after."""
+    own.stop()
+    yield own
+    own.stop()

@@ -3,11 +3,12 @@
 
 import http.client
 import json
+import os
 import socket
 import subprocess
 from pathlib import Path
 
-from meadow_cluster import ROOT
+from meadow_cluster import ROOT, wait_fd
 
 IMAGE = "meadow-test/python:1"
 
@@ -17,8 +18,16 @@ class Engine:
         self.dir = Path(folder)
         self.socket = self.dir / "docker.sock"
 
-    def start(self):
-        subprocess.run([str(ROOT / "test/lib/dockerd.sh"), "start", str(self.dir)], check=True, timeout=90)
+    def start(self, *options):
+        subprocess.run([str(ROOT / "test/lib/dockerd.sh"), "start", str(self.dir), *options], check=True, timeout=120)
+
+    def end(self, sig):
+        """The daemon alone: its containers are left."""
+        pid = int((self.dir / "dockerd.pid").read_text())
+        fd = os.pidfd_open(pid)
+        os.kill(pid, sig)
+        wait_fd(fd, 60)
+        os.close(fd)
 
     def stop(self):
         subprocess.run([str(ROOT / "test/lib/dockerd.sh"), "stop", str(self.dir)], check=True, timeout=90)

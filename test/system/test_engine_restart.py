@@ -4,53 +4,16 @@
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 from pathlib import Path
 
 import pytest
-from container_engine import IMAGE, Engine
-from meadow_cluster import ROOT, job, wait_fd
+from container_engine import IMAGE
+from meadow_cluster import job
 from node_site import Agent, Master
 
 pytestmark = [pytest.mark.docker, pytest.mark.skipif(os.geteuid() != 0, reason="dockerd needs root")]
 STAY = 'trap "exit 0" TERM; echo up; while [ ! -e /d/done ]; do sleep 0.1; done; echo end'
-
-
-class OwnEngine(Engine):
-    """One that can be ended in every way, with its containers left alone."""
-
-    def start(self, *options):
-        subprocess.run([str(ROOT / "test/lib/dockerd.sh"), "start", str(self.dir), *options], check=True, timeout=120)
-
-    def end(self, sig):
-        pid = int((self.dir / "dockerd.pid").read_text())
-        fd = os.pidfd_open(pid)
-        os.kill(pid, sig)
-        wait_fd(fd, 60)
-        os.close(fd)
-
-
-@pytest.fixture(scope="module")
-def own():
-    folder = Path(tempfile.mkdtemp(prefix="mwe-", dir="/tmp"))
-    e = OwnEngine(folder)
-    e.start()
-    try:
-        e.load_image()
-        e.end(signal.SIGTERM)
-        yield e
-    finally:
-        e.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture
-def off(own):
-    """The engine, which is off before and after."""
-    own.stop()
-    yield own
-    own.stop()
 
 
 def one(make_cluster, engine):

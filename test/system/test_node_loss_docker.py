@@ -2,6 +2,7 @@
 """What test_node_loss.py holds of processes, of containers: three hosts in network namespaces, whose agents share a real engine."""
 
 import os
+import re
 import select
 import signal
 import threading
@@ -58,6 +59,53 @@ def test_container_is_frozen_before_the_next_starts(docker_hosts):
     h.agents[node].heal()
     h.agents[node].kill()
     h.start_agent(node)
+    useful_again(h, node, mark, image=IMAGE)
+    assert finish(h, job)["attempt"] == 2
+    no_overlap(h, [1, 2])
+
+
+def use_engine(h, node, engine):
+    """From now on that node has an engine of its own."""
+    agent = h.agents[node]
+    agent.kill(signal.SIGTERM)
+    agent.config.write_text(re.sub(r"socket: [^}]*", f"socket: {engine.socket}", agent.config.read_text()))
+    mark = h.last_event()
+    h.start_agent(node)
+    h.wait_event("node.agent_restarted", after=mark, seconds=40, node=node)
+    h.wait_nodes(len(h.agents))
+
+
+@pytest.mark.parametrize("to_agent", [None, signal.SIGKILL], ids=["agent lives", "agent killed"])
+@pytest.mark.parametrize("to_engine", [signal.SIGSTOP, signal.SIGKILL], ids=["engine stopped", "engine killed"])
+def test_container_is_frozen_without_its_engine(docker_hosts, off, to_engine, to_agent):
+    """The fence needs neither engine nor agent."""
+    off.start()
+    h, node = docker_hosts(2), "node-1"
+    use_engine(h, node, off)
+    h.api("POST", "/v1/nodes/node-2:drain", {})
+    job, at, attempt = start(h)
+    assert at == node
+    h.api("POST", "/v1/nodes/node-2:resume", {})
+    mark = h.last_event()
+    h.agents[node].cut()
+    pid = int((off.dir / "dockerd.pid").read_text())
+    os.kill(pid, to_engine)
+    try:
+        if to_agent:
+            h.agents[node].send(to_agent)
+        restarted_elsewhere(h, job, node, mark)
+        assert "frozen" in (h.out(node, attempt) / "init.log").read_text()
+        no_overlap(h, [1, 2])
+    finally:
+        if to_engine == signal.SIGSTOP:
+            os.kill(pid, signal.SIGCONT)
+    mark = h.last_event()
+    h.agents[node].heal()
+    if to_engine == signal.SIGKILL:
+        off.start()
+    if to_agent:
+        h.agents[node].kill()
+        h.start_agent(node)
     useful_again(h, node, mark, image=IMAGE)
     assert finish(h, job)["attempt"] == 2
     no_overlap(h, [1, 2])

@@ -7,6 +7,7 @@
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/http_client.h"
 #include "common/json.h"
 #include "common/log.h"
@@ -365,6 +366,49 @@ START_TEST(runs_on_while_the_master_is_silent)
     }
 END_TEST
 
+static unsigned syncs_wanted;
+
+static bool synced(void)
+{
+    return master.syncs >= syncs_wanted;
+}
+
+static int64_t lease_deadline(const char *id)
+{
+    char path[200];
+    long long deadline;
+    size_t len;
+    struct err e;
+    cleanup_free char *text = NULL;
+    (void)snprintf(path, sizeof(path), "%s/attempts/%s/lease", config.run_dir, id);
+    ck_assert_msg(atomic_file_read(path, 1000, &text, &len, &e) == 0, "%s", e.text);
+    ck_assert_int_eq(sscanf(text, "meadow-lease 1 %*s %*s %lld", &deadline), 1);
+    return deadline;
+}
+
+// Not from when it was answered: the master counts from when it came, which is later.
+START_TEST(leases_count_from_when_the_sync_was_sent)
+    {
+        master.hold_ms = 300;
+        start_agent();
+        wait_until(inventory_is_complete);
+        struct attempt_spec *s = fake_master_spec(&master, "along", "exec sleep 1000");
+        s->lease_ms = 5000; // short, so that each answer is worth a write
+        struct fake_attempt *a = fake_master_assign(&master, s);
+        wait_until(first_running);
+        for (int i = 0; i < 5; i++) {
+            syncs_wanted = master.syncs + 1;
+            wait_until(synced);
+            int64_t came = clock_boot_ms();
+            syncs_wanted = master.syncs + 1; // when the next one comes, that one was answered
+            wait_until(synced);
+            ck_assert_int_le(lease_deadline("along"), came + 5000);
+        }
+        fake_master_stop_attempt(&master, a);
+        wait_until(all_over);
+    }
+END_TEST
+
 START_TEST(one_agent_per_state_folder)
     {
         struct err e;
@@ -393,6 +437,7 @@ int main(void)
     tcase_add_test(tc, stop_and_forget);
     tcase_add_test(tc, restart_adopts_with_the_same_process);
     tcase_add_test(tc, runs_on_while_the_master_is_silent);
+    tcase_add_test(tc, leases_count_from_when_the_sync_was_sent);
     tcase_add_test(tc, one_agent_per_state_folder);
     tcase_add_test(tc, local_status_api);
     return run_case("agent", tc);
