@@ -26,7 +26,8 @@
 // An empty set is what this node should hold from now on.
 static void drop_all(struct agent *a)
 {
-    struct sync_position *at = sync_applied_mut(a->sync);
+    struct sync_position nowhere = {0}; // no sync: not joined any more (its certificate is damaged)
+    struct sync_position *at = a->sync ? sync_applied_mut(a->sync) : &nowhere;
     struct sync_answer nothing = {.has_assignment = true, .assignment_full = true, .position = *at};
     bool applied;
 

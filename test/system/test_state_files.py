@@ -87,6 +87,30 @@ def test_damaged_proof_of_a_node_needs_an_operator(site, name):
     ends_as(master, jid, attempt)
 
 
+@pytest.mark.parametrize("name", ["node.json", "certificate.pem", "removed.json"])
+def test_damaged_file_of_a_removed_node(site, name):
+    """It stays away all the same, and joins once it has another token."""
+    master, agent = site
+    node = master.get("/v1/nodes/n1")["id"]
+    master.cli("node", "remove", "n1")
+    agent.wait_log("stays away")
+    agent.stop()
+    path = agent.dir / "state" / "identity" / name
+    damage(path)
+    at = len(agent.lines)
+    agent.start()
+    agent.wait_log("stays away", after=at)
+    set_aside(path)
+    process = agent.proc
+    agent.stop()
+    assert process.returncode == 0
+    assert master.api("GET", "/v1/nodes/n1").status == 404
+    agent.config["join_token"] = master.token()
+    agent.start()
+    master.wait_ready(1)
+    assert master.get("/v1/nodes/n1")["id"] != node
+
+
 def test_damaged_claim_stays_a_claim(site):
     """That an attempt was claimed is never forgotten: it is adopted, and not started a second time."""
     master, agent = site
