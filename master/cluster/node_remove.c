@@ -148,6 +148,7 @@ static void finish(struct cluster *c, struct node *n, const char *how)
     json_decref(n->info);
     json_decref(n->usage);
     n->info = n->usage = NULL;
+    plan_images_drop(&n->holder);
     node_dirty(c, n); // deletes the record
     n->generation++;  // its held sync is answered when that is durable
     node_changed(c, n);

@@ -61,23 +61,14 @@ static struct plan_image *image_of(struct plan_images *t, const char *name)
     return image;
 }
 
-// Adds the image to what the holder has; there is room for it in its list.
-static int hold(struct plan_holder *h, const char *name)
+static int add(struct plan_image *image, struct plan_holder *h)
 {
-    struct plan_images *t = h->table;
-    struct plan_image *image = image_of(t, name);
-    if (!image)
-        return -ENOMEM;
-    if (plan_image_on(image, h))
-        return 0;
     if (image->n == image->capacity) {
         size_t capacity = image->capacity ? image->capacity * 2 : 2;
         struct plan_holder **list =
             realloc(image->holders, capacity * sizeof(struct plan_holder *));
-        if (!list) {
-            remove_if_nowhere(t, image);
+        if (!list)
             return -ENOMEM;
-        }
         image->holders = list;
         image->capacity = capacity;
     }
@@ -86,23 +77,58 @@ static int hold(struct plan_holder *h, const char *name)
             (image->n - at) * sizeof(struct plan_holder *));
     image->holders[at] = h;
     image->n++;
-    h->images[h->n++] = image;
     return 0;
 }
 
-static void let_go(struct plan_holder *h)
+static void let_go(struct plan_image *image, struct plan_holder *h)
 {
-    for (size_t i = 0; i < h->n; i++) {
-        struct plan_image *image = h->images[i];
-        size_t at = place_of(image, h);
-        image->n--;
-        memmove(&image->holders[at], &image->holders[at + 1],
-                (image->n - at) * sizeof(struct plan_holder *));
-        remove_if_nowhere(h->table, image);
+    size_t at = place_of(image, h);
+    image->n--;
+    memmove(&image->holders[at], &image->holders[at + 1],
+            (image->n - at) * sizeof(struct plan_holder *));
+    remove_if_nowhere(h->table, image);
+}
+
+struct list {
+    struct plan_image **items;
+    size_t n;
+};
+
+static bool among(const struct list *l, const struct plan_image *image)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->items[i] == image)
+            return true;
+    return false;
+}
+
+// Those that are in no list `but`.
+static void let_go_all(struct plan_holder *h, const struct list *l, const struct list *but)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (!among(but, l->items[i]))
+            let_go(l->items[i], h);
+}
+
+// Adds what the holder did not have, so that a list of which little changed costs little.
+static int hold(struct plan_holder *h, const char *const *names, size_t n, struct list *ret)
+{
+    ret->items = calloc(n + 1, sizeof(struct plan_image *));
+    if (!ret->items)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        struct plan_image *image = image_of(h->table, names[i]);
+        if (!image)
+            return -ENOMEM;
+        if (among(ret, image))
+            continue;
+        if (!plan_image_on(image, h) && add(image, h) < 0) {
+            remove_if_nowhere(h->table, image);
+            return -ENOMEM;
+        }
+        ret->items[ret->n++] = image;
     }
-    free(h->images);
-    h->images = NULL;
-    h->n = 0;
+    return 0;
 }
 
 int plan_images_set(struct plan_images *t, struct plan_holder **holder, const char *const *names,
@@ -113,13 +139,16 @@ int plan_images_set(struct plan_images *t, struct plan_holder **holder, const ch
         return -ENOMEM;
     *holder = h;
     h->table = t;
-    let_go(h);
-    h->images = calloc(n + 1, sizeof(struct plan_image *));
-    int r = h->images ? 0 : -ENOMEM;
-    for (size_t i = 0; i < n && r == 0; i++)
-        r = hold(h, names[i]);
-    if (r < 0)
-        let_go(h);
+    struct list now = {0}, before = {h->images, h->n}, none = {0};
+    int r = hold(h, names, n, &now);
+    if (r < 0) {
+        let_go_all(h, &now, &before);
+        now.n = 0;
+    }
+    let_go_all(h, &before, r < 0 ? &none : &now);
+    free(before.items);
+    h->images = now.items;
+    h->n = now.n;
     return r;
 }
 
@@ -127,7 +156,9 @@ void plan_images_drop(struct plan_holder **holder)
 {
     if (!*holder)
         return;
-    let_go(*holder);
+    const struct list had = {(*holder)->images, (*holder)->n}, none = {0};
+    let_go_all(*holder, &had, &none);
+    free(had.items);
     free(*holder);
     *holder = NULL;
 }

@@ -4,6 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "master/cluster/cluster_internal.h"
 #include "test/unit/suite.h"
 
 #define JOB(name)                                                                                  \
@@ -93,6 +94,7 @@ START_TEST(a_node_that_leaves_takes_them_along)
         cluster_node_remove(cluster, a.node, "op");
         settle();
         ck_assert_ptr_null(cluster_node_by_name(cluster, "n1"));
+        ck_assert_ptr_null(plan_images_find(&cluster->images, "x:1"));
         ck_assert_ptr_eq(runs_on(JOB("j")), b.node);
     }
 END_TEST
