@@ -102,9 +102,11 @@ void job_spec_check(struct job_reader *r, const json_t *root)
         check_needed(r, root, "name", "a name for the job such as my-job");
     check_needed(r, root, "components",
                  "a mapping of component names to what they run, such as {main: {command: ls}}");
+    job_reader_push_key(r, root, "name");
     if (r->spec->array.count && r->spec->name && strlen(r->spec->name) > JOB_ARRAY_NAME_CHARS)
-        job_reader_problem(r, NULL, "expected a name of at most %d characters for an array",
+        job_reader_problem(r, NULL, "expected at most %d characters for an array",
                            JOB_ARRAY_NAME_CHARS);
+    job_reader_pop(r);
     check_metric(r, root);
     check_components(r, root);
     check_variables(r);

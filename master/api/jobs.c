@@ -212,7 +212,8 @@ static void list_elements(struct call *call, const struct job_filter *f, int lim
             (void)json_array_append_new(items, api_job_view(call, j, false));
     }
     (void)snprintf(next, sizeof(next), "%ld", i);
-    api_reply(call, 200, api_list(items, i < count ? next : NULL, (size_t)count));
+    api_reply(call, 200,
+              api_list(items, i < count ? next : NULL, cluster_elements_matching(array, f)));
 }
 
 #define ROWS "text/tab-separated-values"

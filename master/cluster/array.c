@@ -66,6 +66,18 @@ struct job *cluster_job_element(struct cluster *c, struct job *array, int number
     return j ? j : preview(c, array, number);
 }
 
+size_t cluster_elements_matching(const struct job *array, const struct job_filter *f)
+{
+    const struct elements *x = array->elements;
+    int n = 0, rest = array->spec->array.count;
+    for (int s = 0; s < JOB_STATE_MAX; s++) {
+        rest -= x->n[s];
+        n += f->states & JOB_IN(s) ? x->n[s] : 0;
+    }
+    n += f->states & JOB_IN(over(array) ? JOB_STOPPED : JOB_PENDING) ? rest : 0;
+    return !f->user || strcmp(array->user, f->user) == 0 ? (size_t)n : 0;
+}
+
 struct job *array_find(struct cluster *c, const char *ref, const char *user)
 {
     char base[NAME_BYTES];

@@ -212,6 +212,7 @@ struct job_filter {
 bool cluster_job_passes(const struct job *j, const struct job_filter *f);
 // Whether it is worth making the array's element `number` to look at it.
 bool cluster_element_may_pass(const struct job *array, int number, const struct job_filter *f);
+size_t cluster_elements_matching(const struct job *array, const struct job_filter *f);
 // The newest job that passes and is older than `after` (NULL = of all); NULL at the end.
 struct job *cluster_jobs_next(struct cluster *c, const struct job *after,
                               const struct job_filter *f);

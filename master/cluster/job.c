@@ -65,11 +65,16 @@ struct job *job_new(struct job_spec *spec, const char *user)
     return j;
 }
 
+static void job_element_name(const struct job_spec *spec, int number, char out[NAME_BYTES])
+{
+    (void)snprintf(out, NAME_BYTES, "%.56s_%d", spec->name, job_array_index(&spec->array, number));
+}
+
 struct job *job_new_element(struct job *of, int number)
 {
     char name[NAME_BYTES];
     int index = job_array_index(&of->spec->array, number);
-    (void)snprintf(name, sizeof(name), "%.56s_%d", of->name, index);
+    job_element_name(of->spec, number, name);
     struct job *j = allocate(of->spec, name, of->user, job_spec_total_tasks(of->spec));
     if (!j)
         return NULL;
@@ -154,7 +159,10 @@ struct job *cluster_job_find(struct cluster *c, const char *ref, const char *use
     if (j)
         return !user || strcmp(j->user, user) == 0 ? j : NULL;
     j = job_by_name(c, ref, user, false);
-    return j ? j : array_find(c, ref, user);
+    if (j && !over(j->state))
+        return j;
+    struct job *element = array_find(c, ref, user);
+    return element && (!j || !over(element->array->state)) ? element : j;
 }
 
 struct task *cluster_job_task(struct job *j, const char *component, int index)
@@ -177,14 +185,38 @@ static int new_id(struct cluster *c, struct job *j, struct err *e)
     return 0;
 }
 
-int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret,
-                       struct err *e)
+// A name means one live job of the user, or one element of a live array.
+static int name_free(struct cluster *c, const struct job_spec *spec, const char *user,
+                     struct err *e)
 {
+    char name[NAME_BYTES];
     const struct job *x = job_by_name(c, spec->name, user, true);
     if (x)
         return err_set(e, -EEXIST, "%s has a job named %s already (%s, %s)", user, x->name, x->id,
                        job_state_to_string(x->state));
-    int r = scheduler_check_quota(c, spec, user, e);
+    x = array_find(c, spec->name, user);
+    if (x && !over(x->array->state))
+        return err_set(e, -EEXIST, "%s is the name of an element of %s's array %s (%s, %s)",
+                       spec->name, user, x->array->name, x->array->id,
+                       job_state_to_string(x->array->state));
+    for (int i = 0; i < spec->array.count; i++) {
+        job_element_name(spec, i, name);
+        x = job_by_name(c, name, user, true);
+        if (x)
+            return err_set(e, -EEXIST,
+                           "%s has a job named %s already (%s, %s), as an element of this array "
+                           "would be",
+                           user, x->name, x->id, job_state_to_string(x->state));
+    }
+    return 0;
+}
+
+int cluster_job_submit(struct cluster *c, struct job_spec *spec, const char *user, struct job **ret,
+                       struct err *e)
+{
+    int r = name_free(c, spec, user, e);
+    if (r == 0)
+        r = scheduler_check_quota(c, spec, user, e);
     if (r < 0)
         return r;
     struct job *j = job_new(spec, user);

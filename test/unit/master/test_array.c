@@ -200,6 +200,66 @@ START_TEST(test_a_restarted_master_goes_on_with_the_rest)
     }
 END_TEST
 
+static const char *refused(const char *text)
+{
+    static struct err e;
+    struct job_problems problems = {0};
+    struct job_warnings warnings = {0};
+    struct job_spec *spec = NULL;
+    struct job *j = NULL;
+    ck_assert_int_eq(
+        job_spec_parse(text, strlen(text), "json", NULL, &spec, &problems, &warnings, &e), 0);
+    ck_assert_int_eq(cluster_job_submit(cluster, spec, "ann", &j, &e), -EEXIST);
+    job_spec_free(spec);
+    job_problems_free(&problems);
+    job_warnings_free(&warnings);
+    return e.text;
+}
+
+#define PLAIN(name, more)                                                                          \
+    "{\"name\":\"" name "\"," more "\"components\":{\"m\":{\"command\":\"true\"}}}"
+
+// `job stop x_[1-3]` must never stop another job than the array's element.
+START_TEST(test_a_name_means_one)
+    {
+        struct job *array = put("x", "1-3", "");
+        ck_assert_ptr_nonnull(strstr(refused(PLAIN("x_1", "")), "an element of ann's array x"));
+        const struct job *four = submit(PLAIN("x_4", ""));
+        ck_assert_ptr_eq(cluster_job_find(cluster, "x_4", "ann"), four);
+        cluster_job_stop(cluster, array, "ann", "test");
+        settle();
+        ck_assert_ptr_nonnull(
+            strstr(refused(PLAIN("x", "\"array\":\"2-5\",")), "named x_4 already"));
+        const struct job *one = submit(PLAIN("x_1", ""));
+        ck_assert_ptr_eq(cluster_job_find(cluster, "x_1", "ann"), one);
+        cluster_job_stop(cluster, cluster_job_find(cluster, "x_1", "ann"), "ann", "test");
+        settle();
+        ck_assert_ptr_eq(cluster_job_find(cluster, "x_1", "ann"), one); // both are over
+        array = put("x", "1-3", "");
+        ck_assert_ptr_eq(cluster_job_find(cluster, "x_1", "ann")->array, array);
+    }
+END_TEST
+
+START_TEST(test_elements_are_counted_by_state)
+    {
+        struct agent a = {0};
+        agent_join(&a, "n1", 3);
+        struct job *j = put("x", "0-999", "");
+        const struct job_filter waits = {NULL, JOB_IN(JOB_PENDING)},
+                                run = {"ann", JOB_IN(JOB_RUNNING)}, bob = {"bob", ~0u};
+        ck_assert_uint_eq(cluster_elements_matching(j, &waits), 997);
+        ck_assert_uint_eq(cluster_elements_matching(j, &run), 3);
+        ck_assert_uint_eq(cluster_elements_matching(j, &bob), 0);
+        cluster_job_stop(cluster, j, "ann", "test");
+        settle();
+        end_all(&a, 1);
+        ck_assert_uint_eq(cluster_elements_matching(j, &waits), 0);
+        const struct job_filter over = {NULL, JOB_IN(JOB_STOPPED) | JOB_IN(JOB_FAILED) |
+                                                  JOB_IN(JOB_SUCCEEDED)};
+        ck_assert_uint_eq(cluster_elements_matching(j, &over), 1000);
+    }
+END_TEST
+
 START_TEST(test_environment_names_the_element)
     {
         struct agent a = {0};
@@ -232,6 +292,8 @@ int main(void)
     tcase_add_test(t, test_elements_can_be_looked_at_stopped_and_held);
     tcase_add_test(t, test_a_job_waits_for_an_element);
     tcase_add_test(t, test_a_restarted_master_goes_on_with_the_rest);
+    tcase_add_test(t, test_a_name_means_one);
+    tcase_add_test(t, test_elements_are_counted_by_state);
     tcase_add_test(t, test_environment_names_the_element);
     return run_case("array", t);
 }
