@@ -102,15 +102,8 @@ static int try_entry(struct plan_queue *q, struct plan_index *x, const struct pl
     if (r < 0)
         return r;
     job.open_only = bound;
-    bool over;
-    r = plan_try_most(x, &q->refusals, &job, &over);
-    if (r < 0 || job.placed)
-        return r < 0 ? r : 1;
-    if (over) {
-        struct resources all = plan_granted(&job);
-        *why = user_quota(q, u, &all, lane->n_tasks, lane->shape.started);
-    }
-    return 0;
+    r = plan_try(x, &q->refusals, &job); // "all" no larger than the quota leaves: room, too
+    return r < 0 ? r : job.placed;
 }
 
 static int refuse(struct plan_queue *q, struct plan_index *x, const struct plan_queue_run *run,

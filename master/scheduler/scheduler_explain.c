@@ -96,6 +96,50 @@ static json_t *head_json(const struct scheduler *s, const struct plan_head *head
     return j;
 }
 
+// Whether "all" of what is free now is more than the quota leaves: _QUOTA or _TEAM, else as it was.
+// On the copy, whose closed nodes count if the job keeps to open ones. -ENOMEM.
+static int try_within_quota(struct cluster *c, const struct asked *a, struct trial *t,
+                            enum plan_wait *why)
+{
+    struct plan_queue *q = c->scheduler->queue;
+    struct plan_refusals refusals = {0};
+    struct resources most;
+    bool over;
+    (void)plan_queue_judge(q, &a->shape, NULL, clock_real_ms(), &most);
+    t->job.most = &most;
+    int r = plan_try_most(t->index, &refusals, &t->job, &over);
+    t->job.most = NULL;
+    if (r == 0 && over) {
+        struct resources all = plan_granted(&t->job);
+        *why = plan_queue_judge(q, &a->shape, &all, clock_real_ms(), NULL);
+    }
+    return r;
+}
+
+static bool wants_all(const struct plan_shape *s)
+{
+    for (size_t i = 0; i < s->n_demands; i++)
+        if (s->demands[i].cpu_all || s->demands[i].memory_all || s->demands[i].gpu_all)
+            return true;
+    return false;
+}
+
+// What the queue says, and for "all" of a node what is behind it. -ENOMEM.
+static int wait_of(struct cluster *c, const struct job *j, const struct asked *a,
+                   enum plan_wait *ret)
+{
+    struct trial t = {0};
+    const struct kept *k = &c->scheduler->kept;
+    *ret = plan_queue_wait(&j->entry);
+    if (*ret != PLAN_WAIT_CAPACITY || !wants_all(&a->shape))
+        return 0;
+    int r = trial_copy(&t, k->nodes, k->n, &a->job);
+    if (r == 0)
+        r = try_within_quota(c, a, &t, ret);
+    trial_free(&t);
+    return r;
+}
+
 int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanation *ret,
                         json_t **ret_more)
 {
@@ -108,11 +152,13 @@ int cluster_job_explain(struct cluster *c, struct job *j, struct plan_explanatio
         return -ENOMEM;
     if (a.shape.n_demands == 0)
         return -EALREADY;
-    int r = plan_explain(k->nodes, k->n, &a.job, ret);
+    enum plan_wait why;
+    int r = wait_of(c, j, &a, &why);
+    if (r == 0)
+        r = plan_explain(k->nodes, k->n, &a.job, ret);
     if (r < 0)
         return r;
     struct plan_head head = plan_queue_head(c->scheduler->queue);
-    enum plan_wait why = plan_queue_wait(&j->entry);
     say(c, j, &a.shape, ret, why, &head);
     int stopping = scheduler_preempting(c->scheduler);
     if (head.id && strcmp(head.id, j->id) == 0 && stopping > 0)
@@ -195,25 +241,17 @@ static int plan_job_now(struct cluster *c, struct job *j, json_t *ret)
 {
     cleanup_asked struct asked a = {0};
     struct trial t = {0};
-    struct plan_refusals refusals = {0};
     struct plan_explanation x = {0};
     const struct kept *k = &c->scheduler->kept;
     if (rules_make(c, j) < 0 || ask(c, j, &a) < 0)
         return -ENOMEM;
     struct plan_queue *q = c->scheduler->queue;
-    struct resources most;
-    bool over = false;
-    enum plan_wait why = plan_queue_judge(q, &a.shape, NULL, clock_real_ms(), &most);
+    enum plan_wait why = plan_queue_judge(q, &a.shape, NULL, clock_real_ms(), NULL);
     a.job.open_only = why == PLAN_WAIT_RESERVED;
     int r = trial_copy(&t, k->nodes, k->n, &a.job);
     if (r == 0) {
         copy_closed(k->index, t.index);
-        t.job.most = &most;
-        r = plan_try_most(t.index, &refusals, &t.job, &over);
-    }
-    if (over) {
-        struct resources all = plan_granted(&t.job);
-        why = plan_queue_judge(q, &a.shape, &all, clock_real_ms(), NULL);
+        r = try_within_quota(c, &a, &t, &why);
     }
     bool blocked = why == PLAN_WAIT_QUOTA || why == PLAN_WAIT_TEAM || why == PLAN_WAIT_LEVEL;
     bool starts = r == 0 && t.job.placed && !blocked;

@@ -320,6 +320,9 @@ static const struct row {
      "quota ann cpu 5; c bob 50 2 t100; d bob 50 1 s | a ann 50 all b | e bob 50 2 | -c | -d; f "
      "bob 50 1",
      "c>n1 d>n2 | - | e>n2 | a>n1 | f>n2"},
+    {"though a larger one is free", "n1=4 n2=8",
+     "quota ann cpu 5; c bob 50 2 t100 @node:n1 | a ann 50 all b | e bob 50 2 @node:n1 | -c",
+     "c>n1 | - | - | a>n1"},
     {"of several nodes as much as it allows", "n1=8 n2=4 n3=4", "quota ann cpu 8; a ann 50 all*2",
      "a>n2,n3"},
     {"beside what else it wants", "n1=4,16,2 n2=8,16,2", "quota ann cpu 6; a ann 50 all b 2,0,0 b",
