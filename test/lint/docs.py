@@ -74,8 +74,11 @@ def check_commands():
     known = everywhere | {o for options in there.values() for o in options}
     for option in set(re.findall(r"--([a-z][\w-]+)", man)) - known:
         yield f"docs/man/meadow.1: no command has --{option}"
+    fenced = False
     for where, line in lines(DOCS):
-        for call in re.findall(r"`meadow ([^`]+)`", line) + re.findall(r"^\s*meadow (?!is )([^#&]+)", line):
+        fenced ^= line.startswith("```")
+        alone = re.findall(r"^\s*meadow ([^#&]+)", line) if fenced or line.startswith("    ") else []
+        for call in re.findall(r"`meadow ([^`]+)`", line) + alone:
             words = [w for w in call.split() if re.fullmatch(r"-{0,2}[a-z][a-z-]*(=.*)?", w)]
             if not words or words[0].startswith("-") or words[0] not in verbs:
                 if words and not words[0].startswith("-") and words[0] not in {r.split()[0] for r in reserved}:

@@ -12,7 +12,6 @@
 #include <sys/socket.h>
 
 struct fake { // a server that answers each read of a client with the next of its texts
-    struct place *place;
     uv_pipe_t listener;
     uv_pipe_t *client;
     const char *const *script; // "" = say nothing, "!" = hang up; the last one is repeated
@@ -79,84 +78,99 @@ static void on_accept(uv_stream_t *listener, int status)
     f->accepted++;
 }
 
-static void fake_start(struct fake *f, struct place *p, const char *const *script)
+static struct place p;
+static struct fake f;
+static struct watch w;
+
+static void setup(void)
 {
-    *f = (struct fake){.place = p, .script = script};
-    ck_assert_int_eq(uv_pipe_init(&p->loop, &f->listener, 0), 0);
-    f->listener.data = f;
-    ck_assert_int_eq(uv_pipe_bind(&f->listener, p->socket), 0);
-    ck_assert_int_eq(uv_listen((uv_stream_t *)&f->listener, 8, on_accept), 0);
+    place_make(&p);
 }
 
-static void fake_stop(struct fake *f)
+static void teardown(void)
 {
-    hang_up(f);
-    uv_close((uv_handle_t *)&f->listener, NULL);
+    hang_up(&f);
+    if (f.script)
+        uv_close((uv_handle_t *)&f.listener, NULL);
+    place_drop(&p);
+}
+
+static void fake_start(const char *const *script)
+{
+    f = (struct fake){.script = script};
+    ck_assert_int_eq(uv_pipe_init(&p.loop, &f.listener, 0), 0);
+    f.listener.data = &f;
+    ck_assert_int_eq(uv_pipe_bind(&f.listener, p.socket), 0);
+    ck_assert_int_eq(uv_listen((uv_stream_t *)&f.listener, 8, on_accept), 0);
 }
 
 static void on_up(void *userdata)
 {
-    ((struct watch *)userdata)->up++;
+    (void)userdata;
+    w.up++;
 }
 
 static void on_down(const char *reason, void *userdata)
 {
-    struct watch *w = userdata;
-    w->down++;
-    (void)snprintf(w->reason, sizeof(w->reason), "%s", reason);
+    (void)userdata;
+    w.down++;
+    (void)snprintf(w.reason, sizeof(w.reason), "%s", reason);
 }
 
 static void on_failed(const char *reason, bool refused, void *userdata)
 {
-    struct watch *w = userdata;
-    w->failed++;
-    w->refused += refused;
-    (void)snprintf(w->reason, sizeof(w->reason), "%s", reason);
+    (void)userdata;
+    w.failed++;
+    w.refused += refused;
+    (void)snprintf(w.reason, sizeof(w.reason), "%s", reason);
 }
 
 static void on_reply(const struct redisReply *r, void *userdata)
 {
-    struct watch *w = userdata;
+    (void)userdata;
     if (!r) {
-        w->unknown++;
+        w.unknown++;
         return;
     }
-    w->replies++;
-    (void)snprintf(w->last, sizeof(w->last), "%s", reply_text(r, NULL));
-    w->number = -1;
-    if (reply_integer(r, &w->number) < 0)
-        w->number = -1;
+    w.replies++;
+    (void)snprintf(w.last, sizeof(w.last), "%s", reply_text(r, NULL));
+    w.number = -1;
+    if (reply_integer(r, &w.number) < 0)
+        w.number = -1;
 }
 
-static struct redis_conn *conn_to(struct place *p, struct watch *w,
-                                  const struct redis_address *address)
+static struct redis_conn *conn_to(const struct redis_address *address)
 {
-    const struct redis_conn_options o = {.loop = &p->loop,
+    const struct redis_conn_options o = {.loop = &p.loop,
                                          .address = *address,
                                          .timeout_ms = 150,
                                          .up = on_up,
                                          .down = on_down,
-                                         .failed = on_failed,
-                                         .userdata = w};
+                                         .failed = on_failed};
     struct redis_conn *c;
     ck_assert_int_eq(redis_conn_new(&o, &c, NULL), 0);
     return c;
 }
 
-static struct redis_conn *conn_of(struct place *p, struct watch *w)
+// To a server that answers so; it is up.
+static struct redis_conn *connected(const char *const *script)
 {
-    return conn_to(p, w, &(const struct redis_address){.path = p->socket});
+    fake_start(script);
+    struct redis_conn *c = conn_to(&(const struct redis_address){.path = p.socket});
+    redis_conn_start(c);
+    run_until(&p.loop, &w.up, 1);
+    return c;
 }
 
-static int say(struct redis_conn *c, struct watch *w)
+static int say(struct redis_conn *c)
 {
-    return redis_conn_call(c, on_reply, w, "SAY", "x", (const char *)NULL);
+    return redis_conn_call(c, on_reply, NULL, "SAY", "x", (const char *)NULL);
 }
 
-static void end(struct place *p, struct redis_conn *c, struct watch *w)
+static void end(struct redis_conn *c)
 {
-    redis_conn_close(c, count, &w->closed);
-    run_until(&p->loop, &w->closed, 1);
+    redis_conn_close(c, count, &w.closed);
+    run_until(&p.loop, &w.closed, 1);
 }
 
 START_TEST(up_only_when_the_server_has_loaded)
@@ -168,48 +182,36 @@ START_TEST(up_only_when_the_server_has_loaded)
                                              "$2\r\n17\r\n",
                                              "-ERR no\r\n",
                                              NULL};
-        struct place p;
-        struct fake f;
-        struct watch w = {0};
-        place_make(&p);
-        fake_start(&f, &p, script);
-        struct redis_conn *c = conn_of(&p, &w);
-        ck_assert_int_eq(say(c, &w), -ENOTCONN);
+        fake_start(script);
+        struct redis_conn *c = conn_to(&(const struct redis_address){.path = p.socket});
+        ck_assert_int_eq(say(c), -ENOTCONN);
         redis_conn_start(c);
         redis_conn_start(c);
         run_until(&p.loop, &w.up, 1);
         ck_assert_int_eq(f.accepted, 1);
         for (int i = 1; i <= 3; i++) {
-            ck_assert_int_eq(say(c, &w), 0);
+            ck_assert_int_eq(say(c), 0);
             run_until(&p.loop, &w.replies, i);
             ck_assert_int_eq(w.number, i == 1 ? 42 : i == 2 ? 17 : -1);
         }
         ck_assert_str_eq(w.last, "ERR no");
-        end(&p, c, &w);
+        end(c);
         ck_assert_int_eq(w.down, 0); // closing is no event
-        fake_stop(&f);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(waits_for_a_server_to_appear)
     {
         static const char *const script[] = {"+PONG\r\n", NULL};
-        struct place p;
-        struct fake f;
-        struct watch w = {0};
-        place_make(&p);
-        struct redis_conn *c = conn_of(&p, &w);
+        struct redis_conn *c = conn_to(&(const struct redis_address){.path = p.socket});
         redis_conn_start(c);
         for (int i = 0; i < 4; i++)
             (void)uv_run(&p.loop, UV_RUN_ONCE);
         ck_assert_int_eq(w.up, 0);
         ck_assert_ptr_nonnull(strstr(redis_conn_reason(c), "No such file"));
-        fake_start(&f, &p, script);
+        fake_start(script);
         run_until(&p.loop, &w.up, 1);
-        end(&p, c, &w);
-        fake_stop(&f);
-        place_drop(&p);
+        end(c);
     }
 END_TEST
 
@@ -217,16 +219,9 @@ START_TEST(a_stall_ends_the_connection_and_every_command)
     {
         static const char *const script[] = {"+PONG\r\n", "", NULL};
         static const char *const again[] = {"+PONG\r\n", NULL};
-        struct place p;
-        struct fake f;
-        struct watch w = {0};
-        place_make(&p);
-        fake_start(&f, &p, script);
-        struct redis_conn *c = conn_of(&p, &w);
-        redis_conn_start(c);
-        run_until(&p.loop, &w.up, 1);
+        struct redis_conn *c = connected(script);
         for (int i = 0; i < 5; i++)
-            ck_assert_int_eq(say(c, &w), 0);
+            ck_assert_int_eq(say(c), 0);
         run_until(&p.loop, &w.down, 1);
         ck_assert_int_eq(w.unknown, 5);
         ck_assert_ptr_nonnull(strstr(w.reason, "150 ms"));
@@ -234,34 +229,23 @@ START_TEST(a_stall_ends_the_connection_and_every_command)
         f.script = again;
         f.reads = 0;
         run_until(&p.loop, &w.up, 2);
-        ck_assert_int_eq(say(c, &w), 0);
+        ck_assert_int_eq(say(c), 0);
         run_until(&p.loop, &w.replies, 1);
-        end(&p, c, &w);
-        fake_stop(&f);
-        place_drop(&p);
+        end(c);
     }
 END_TEST
 
 START_TEST(a_hang_up_ends_every_command)
     {
         static const char *const script[] = {"+PONG\r\n", "!", NULL};
-        struct place p;
-        struct fake f;
-        struct watch w = {0};
-        place_make(&p);
-        fake_start(&f, &p, script);
-        struct redis_conn *c = conn_of(&p, &w);
-        redis_conn_start(c);
-        run_until(&p.loop, &w.up, 1);
-        ck_assert_int_eq(say(c, &w), 0);
-        ck_assert_int_eq(say(c, &w), 0);
+        struct redis_conn *c = connected(script);
+        ck_assert_int_eq(say(c), 0);
+        ck_assert_int_eq(say(c), 0);
         run_until(&p.loop, &w.down, 1);
         ck_assert_int_eq(w.unknown, 2);
         redis_conn_stop(c);
         ck_assert_int_eq(w.down, 1); // it was down already
-        end(&p, c, &w);
-        fake_stop(&f);
-        place_drop(&p);
+        end(c);
     }
 END_TEST
 
@@ -276,45 +260,27 @@ static void on_drop(const struct redisReply *r, void *userdata)
 START_TEST(dropped_from_inside_a_reply)
     {
         static const char *const script[] = {"+PONG\r\n", "+A\r\n+B\r\n+C\r\n", NULL};
-        struct place p;
-        struct fake f;
-        struct watch w = {0};
-        place_make(&p);
-        fake_start(&f, &p, script);
-        struct redis_conn *c = conn_of(&p, &w);
-        redis_conn_start(c);
-        run_until(&p.loop, &w.up, 1);
+        struct redis_conn *c = connected(script);
         ck_assert_int_eq(redis_conn_call(c, on_drop, c, "X", (const char *)NULL), 0);
-        ck_assert_int_eq(say(c, &w), 0);
-        ck_assert_int_eq(say(c, &w), 0);
+        ck_assert_int_eq(say(c), 0);
+        ck_assert_int_eq(say(c), 0);
         run_until(&p.loop, &w.down, 1);
         ck_assert_int_eq(w.unknown, 2);
         ck_assert_int_eq(w.replies, 0);
         ck_assert_str_eq(w.reason, "enough");
         redis_conn_stop(c);
-        end(&p, c, &w);
-        fake_stop(&f);
-        place_drop(&p);
+        end(c);
     }
 END_TEST
 
 START_TEST(closed_with_commands_pending)
     {
         static const char *const script[] = {"+PONG\r\n", "", NULL};
-        struct place p;
-        struct fake f;
-        struct watch w = {0};
-        place_make(&p);
-        fake_start(&f, &p, script);
-        struct redis_conn *c = conn_of(&p, &w);
-        redis_conn_start(c);
-        run_until(&p.loop, &w.up, 1);
-        ck_assert_int_eq(say(c, &w), 0);
-        end(&p, c, &w);
+        struct redis_conn *c = connected(script);
+        ck_assert_int_eq(say(c), 0);
+        end(c);
         ck_assert_int_eq(w.unknown, 1);
         ck_assert_int_eq(w.down, 0);
-        fake_stop(&f);
-        place_drop(&p);
     }
 END_TEST
 
@@ -322,14 +288,10 @@ START_TEST(a_wrong_password_is_told_as_a_refusal)
     {
         static const char *const script[] = {"-WRONGPASS invalid\r\n", NULL};
         static const char *const again[] = {"+OK\r\n+OK\r\n+PONG\r\n", NULL};
-        struct place p;
-        struct fake f;
-        struct watch w = {0};
-        place_make(&p);
-        fake_start(&f, &p, script);
+        fake_start(script);
         char password[] = "pw";
         struct redis_address a = {.path = p.socket, .password = password, .database = "2"};
-        struct redis_conn *c = conn_to(&p, &w, &a);
+        struct redis_conn *c = conn_to(&a);
         redis_conn_start(c);
         run_until(&p.loop, &w.failed, 2);
         ck_assert_int_eq(w.refused, w.failed);
@@ -338,9 +300,7 @@ START_TEST(a_wrong_password_is_told_as_a_refusal)
         f.script = again;
         run_until(&p.loop, &w.up, 1);
         ck_assert_int_eq(w.down, 0);
-        end(&p, c, &w);
-        fake_stop(&f);
-        place_drop(&p);
+        end(c);
     }
 END_TEST
 
@@ -361,13 +321,10 @@ static uint16_t full_listener(int fds[3])
 
 START_TEST(connecting_has_a_bound_and_can_be_cut_short)
     {
-        struct place p;
-        struct watch w = {0};
         int fds[3];
         char host[] = "127.0.0.1";
-        place_make(&p);
         struct redis_address a = {.host = host, .port = full_listener(fds)};
-        struct redis_conn *c = conn_to(&p, &w, &a);
+        struct redis_conn *c = conn_to(&a);
         redis_conn_start(c);
         run_until(&p.loop, &w.failed, 2);
         ck_assert_str_eq(w.reason, "no connection within 150 ms");
@@ -381,9 +338,8 @@ START_TEST(connecting_has_a_bound_and_can_be_cut_short)
         ck_assert_str_eq(w.reason, "Connection refused");
         redis_conn_stop(c);
         redis_conn_start(c); // while the name is looked up
-        end(&p, c, &w);
+        end(c);
         ck_assert_int_eq(w.up, 0);
-        place_drop(&p);
     }
 END_TEST
 
@@ -404,6 +360,7 @@ int main(void)
 {
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 30);
+    tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_test(all, up_only_when_the_server_has_loaded);
     tcase_add_test(all, waits_for_a_server_to_appear);
     tcase_add_test(all, a_stall_ends_the_connection_and_every_command);

@@ -18,6 +18,7 @@ struct watch {
     struct redis_server *server;
     int started, ended, failed, closed;
     int error;
+    pid_t pid_when_ended;
     char text[600];
     bool close_when_failed;
 };
@@ -31,6 +32,7 @@ static void on_ended(const char *reason, void *userdata)
 {
     struct watch *w = userdata;
     w->ended++;
+    w->pid_when_ended = redis_server_pid(w->server);
     (void)snprintf(w->text, sizeof(w->text), "%s", reason);
 }
 
@@ -75,13 +77,23 @@ static void watch_close(struct watch *w)
     ck_assert(pid == 0 || !process_lives(pid));
 }
 
+static struct place p;
+
+static void setup(void)
+{
+    place_make(&p);
+}
+
+static void teardown(void)
+{
+    place_drop(&p);
+}
+
 START_TEST(restarts_after_a_kill)
     {
-        struct place p;
         struct watch w = {0};
         char *text;
         size_t len;
-        place_make(&p);
         watch_open(&w, &p);
         for (int i = 1; i <= 3; i++) {
             run_until(&p.loop, &w.started, i);
@@ -89,25 +101,23 @@ START_TEST(restarts_after_a_kill)
             ck_assert_int_eq(atomic_file_read(p.pid, 100, &text, &len, NULL), 0);
             ck_assert_int_eq(atoi(text), pid);
             free(text);
+            w.pid_when_ended = pid;
             ck_assert_int_eq(kill(pid, SIGKILL), 0);
             run_until(&p.loop, &w.ended, i);
             ck_assert_ptr_nonnull(strstr(w.text, "signal 9"));
-            ck_assert_int_eq(redis_server_pid(w.server), 0);
+            ck_assert_int_eq(w.pid_when_ended, 0);
         }
         run_until(&p.loop, &w.started, 4);
         watch_close(&w);
         ck_assert_int_ne(access(p.pid, F_OK), 0);
         ck_assert_int_eq(w.failed, 0);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(one_owner_per_folder)
     {
-        struct place p;
         struct watch a = {0}, b = {0};
         struct err e = {""};
-        place_make(&p);
         watch_open(&a, &p);
         ck_assert_int_eq(watch_try(&b, &p, NULL, &e), -EWOULDBLOCK);
         ck_assert_ptr_nonnull(strstr(e.text, "another master"));
@@ -115,19 +125,18 @@ START_TEST(one_owner_per_folder)
         watch_open(&b, &p);
         run_until(&p.loop, &b.started, 1);
         watch_close(&b);
-        place_drop(&p);
     }
 END_TEST
 
 // A redis-server that somebody started by hand on our folder and socket, without our lock.
-static pid_t start_by_hand(struct place *p)
+static pid_t start_by_hand(void)
 {
     pid_t pid = fork();
     if (pid == 0) {
         int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
         (void)dup2(null, STDOUT_FILENO);
-        (void)execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", p->socket,
-                     "--dir", p->redis, "--appendonly", "yes", "--hz", "1", "--save", "",
+        (void)execlp("redis-server", "redis-server", "--port", "0", "--unixsocket", p.socket,
+                     "--dir", p.redis, "--appendonly", "yes", "--hz", "1", "--save", "",
                      (char *)NULL);
         _exit(127);
     }
@@ -152,61 +161,55 @@ static void on_look(uv_timer_t *timer)
 }
 
 // Bounded by run_until; the server tells nobody else when its socket is there.
-static void wait_for_socket(struct place *p)
+static void wait_for_socket(void)
 {
-    struct watch w = {.place = p};
+    struct watch w = {.place = &p};
     uv_timer_t timer;
-    (void)uv_timer_init(&p->loop, &timer);
+    (void)uv_timer_init(&p.loop, &timer);
     timer.data = &w;
     (void)uv_timer_start(&timer, on_look, 0, 5);
-    run_until(&p->loop, &w.started, 1);
+    run_until(&p.loop, &w.started, 1);
     uv_close((uv_handle_t *)&timer, NULL);
-    (void)uv_run(&p->loop, UV_RUN_NOWAIT);
+    (void)uv_run(&p.loop, UV_RUN_NOWAIT);
 }
 
 START_TEST(an_old_server_on_the_socket_is_waited_out)
     {
-        struct place p;
         struct watch w = {0};
         int status;
-        place_make(&p);
-        pid_t old = start_by_hand(&p);
-        wait_for_socket(&p);
+        pid_t old = start_by_hand();
+        wait_for_socket();
         watch_open(&w, &p);
         run_until(&p.loop, &w.started, 1);
         ck_assert_int_eq(waitpid(old, &status, WNOHANG), old); // gone before ours was started
         ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
         ck_assert_int_ne(redis_server_pid(w.server), old);
         watch_close(&w);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(an_old_server_that_is_stuck_is_killed)
     {
-        struct place p;
         struct watch w = {0};
         int status;
-        place_make(&p);
-        pid_t old = start_by_hand(&p);
-        wait_for_socket(&p);
+        pid_t old = start_by_hand();
+        wait_for_socket();
         ck_assert_int_eq(kill(old, SIGSTOP), 0);
         watch_open(&w, &p);
         run_until(&p.loop, &w.started, 1);
         ck_assert_int_eq(waitpid(old, &status, WNOHANG), old);
         ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
         watch_close(&w);
-        place_drop(&p);
     }
 END_TEST
 
 // Holds the lock as an old server does before it has a socket.
-static pid_t hold_lock(struct place *p, const char *dir)
+static pid_t hold_lock(const char *dir)
 {
     int ready[2];
     char byte;
     char path[200];
-    (void)snprintf(path, sizeof(path), "%s/server.lock", p->redis);
+    (void)snprintf(path, sizeof(path), "%s/server.lock", p.redis);
     ck_assert_int_eq(pipe(ready), 0);
     pid_t pid = fork();
     if (pid == 0) {
@@ -227,24 +230,19 @@ static pid_t hold_lock(struct place *p, const char *dir)
 
 START_TEST(an_old_server_without_a_socket_is_found_by_its_lock)
     {
-        struct place p;
         struct watch w = {0};
-        place_make(&p);
-        pid_t old = hold_lock(&p, p.redis);
+        pid_t old = hold_lock(p.redis);
         watch_open(&w, &p);
         run_until(&p.loop, &w.started, 1);
         ck_assert_int_eq(waitpid(old, NULL, WNOHANG), old);
         watch_close(&w);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(who_is_not_ours_is_left_alone)
     {
-        struct place p;
         struct watch w = {.close_when_failed = true}, v = {.close_when_failed = true};
-        place_make(&p);
-        pid_t stranger = hold_lock(&p, "/");
+        pid_t stranger = hold_lock("/");
         watch_open(&w, &p);
         run_until(&p.loop, &w.closed, 1);
         ck_assert_int_eq(w.error, -EBUSY);
@@ -262,17 +260,14 @@ START_TEST(who_is_not_ours_is_left_alone)
         run_until(&p.loop, &v.closed, 1);
         ck_assert_int_eq(v.error, -EADDRINUSE);
         (void)close(fd);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(closing_while_an_old_server_is_waited_for)
     {
-        struct place p;
         struct watch w = {0};
-        place_make(&p);
-        pid_t old = start_by_hand(&p);
-        wait_for_socket(&p);
+        pid_t old = start_by_hand();
+        wait_for_socket();
         ck_assert_int_eq(kill(old, SIGSTOP), 0);
         watch_open(&w, &p);
         for (int i = 0; i < 3; i++)
@@ -281,18 +276,15 @@ START_TEST(closing_while_an_old_server_is_waited_for)
         ck_assert_int_eq(w.started, 0);
         ck_assert_int_eq(kill(old, SIGKILL), 0);
         ck_assert_int_eq(waitpid(old, NULL, 0), old);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(a_damaged_file_is_named_with_what_to_do)
     {
-        struct place p;
         struct watch w = {.close_when_failed = true};
         char path[200];
         static const char manifest[] = "file appendonly.aof.1.incr.aof seq 1 type i\n";
         static const char damage[] = "*3\r\n$3\r\nSET\r\nthis is no command\r\n$1\r\nx\r\n*1\r\n";
-        place_make(&p);
         (void)snprintf(path, sizeof(path), "%s/appendonlydir", p.redis);
         ck_assert_int_eq(make_dirs(path, 0700, NULL), 0);
         (void)snprintf(path, sizeof(path), "%s/appendonlydir/appendonly.aof.manifest", p.redis);
@@ -306,21 +298,17 @@ START_TEST(a_damaged_file_is_named_with_what_to_do)
         ck_assert_ptr_nonnull(strstr(w.text, "redis-check-aof"));
         ck_assert_ptr_nonnull(strstr(w.text, "appendonly.aof.1.incr.aof"));
         ck_assert_ptr_nonnull(strstr(w.text, p.redis));
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(a_program_that_is_not_there)
     {
-        struct place p;
         struct watch w = {.close_when_failed = true};
         struct err e = {""};
-        place_make(&p);
         ck_assert_int_eq(watch_try(&w, &p, "/nowhere/redis-server", &e), 0);
         run_until(&p.loop, &w.closed, 1);
         ck_assert_int_eq(w.error, -ENOENT);
         ck_assert_ptr_nonnull(strstr(w.text, "/nowhere/redis-server"));
-        place_drop(&p);
     }
 END_TEST
 
@@ -328,6 +316,7 @@ int main(void)
 {
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 60);
+    tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_test(all, restarts_after_a_kill);
     tcase_add_test(all, one_owner_per_folder);
     tcase_add_test(all, an_old_server_on_the_socket_is_waited_out);

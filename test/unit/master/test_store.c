@@ -9,12 +9,22 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+static struct place p;
+
+static void setup(void)
+{
+    place_make(&p);
+}
+
+static void teardown(void)
+{
+    place_drop(&p);
+}
+
 START_TEST(records_are_there_after_a_restart)
     {
-        struct place p;
         struct box a = {0}, b = {0};
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         ck_assert_int_eq(store_epoch(a.store), 1);
         ck_assert_int_eq(store_commit_number(a.store), 0);
@@ -36,7 +46,6 @@ START_TEST(records_are_there_after_a_restart)
         ck_assert_int_eq(store_epoch(b.store), 2);
         ck_assert_int_eq(store_commit_number(b.store), 1);
         box_close(&b);
-        place_drop(&p);
     }
 END_TEST
 
@@ -52,10 +61,8 @@ static void keep_highest(struct box *box, const char *key, const char *json)
 
 START_TEST(nothing_acknowledged_is_lost_when_redis_is_killed)
     {
-        struct place p;
         struct box a = {0}, b = {.on_record = keep_highest};
         int sent = 0;
-        place_make(&p);
         box_open(&a, &p);
         for (int kills = 0; kills < 10; kills++) {
             int stop = sent + 20 + kills * 7;
@@ -77,16 +84,13 @@ START_TEST(nothing_acknowledged_is_lost_when_redis_is_killed)
         box_open(&b, &p);
         ck_assert_int_eq(highest, sent - 1);
         box_close(&b);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(scripts_that_were_flushed_are_loaded_again)
     {
-        struct place p;
         struct box a = {0};
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         ask(&p, "SCRIPT FLUSH", out, sizeof(out));
         apply_number(&a, 1);
@@ -94,17 +98,14 @@ START_TEST(scripts_that_were_flushed_are_loaded_again)
         ck_assert_int_eq(a.result, 0);
         ck_assert_int_eq(a.down, 0);
         box_close(&a);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(a_stalled_redis_is_reported_and_the_batch_applied_once)
     {
-        struct place p;
         struct box a = {.timeout_ms = 200};
         const char *reason;
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         kill_redis(&a, SIGSTOP);
         struct store_op op = {.kind = STORE_APPEND,
@@ -124,7 +125,6 @@ START_TEST(a_stalled_redis_is_reported_and_the_batch_applied_once)
         ask(&p, "XLEN meadow:ctest:events", out, sizeof(out));
         ck_assert_str_eq(out, "1\n");
         box_close(&a);
-        place_drop(&p);
     }
 END_TEST
 
@@ -132,9 +132,7 @@ END_TEST
 
 START_TEST(ten_thousand_records_go_out_in_pieces_and_come_back)
     {
-        struct place p;
         struct box a = {0}, b = {.on_record = keep_highest};
-        place_make(&p);
         box_open(&a, &p);
         struct store_op *ops = calloc(MANY, sizeof(*ops));
         for (int i = 0; i < MANY; i++) {
@@ -152,7 +150,6 @@ START_TEST(ten_thousand_records_go_out_in_pieces_and_come_back)
         ck_assert_int_eq(b.records, MANY);
         ck_assert(b.in_order);
         box_close(&b);
-        place_drop(&p);
     }
 END_TEST
 
@@ -166,9 +163,7 @@ static void kill_once(struct box *box, const char *key, const char *json)
 
 START_TEST(redis_dies_while_records_are_loaded)
     {
-        struct place p;
         struct box a = {0}, b = {.on_record = kill_once};
-        place_make(&p);
         box_open(&a, &p);
         struct store_op *ops = calloc(MANY, sizeof(*ops));
         for (int i = 0; i < MANY; i++) {
@@ -185,15 +180,12 @@ START_TEST(redis_dies_while_records_are_loaded)
         ck_assert_int_eq(b.ready, 1);
         ck_assert_int_eq(b.down, 0); // it wasn't up yet
         box_close(&b);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(a_value_larger_than_a_batch_goes_alone)
     {
-        struct place p;
         struct box a = {0}, b = {0};
-        place_make(&p);
         box_open(&a, &p);
         size_t len = (size_t)5 << 20;
         char *big = malloc(len + 1);
@@ -208,7 +200,6 @@ START_TEST(a_value_larger_than_a_batch_goes_alone)
         box_open(&b, &p);
         ck_assert_int_eq(b.records, 3);
         box_close(&b);
-        place_drop(&p);
     }
 END_TEST
 
@@ -252,10 +243,8 @@ static void append(struct box *box, int from, int to, int64_t max_len)
 
 START_TEST(streams_are_read_in_pages_and_capped)
     {
-        struct place p;
         struct box a = {0}, b = {0};
         struct page page = {0}, none = {0};
-        place_make(&p);
         box_open(&a, &p);
         append(&a, 1, 250, 10000);
         box_close(&a);
@@ -279,16 +268,13 @@ START_TEST(streams_are_read_in_pages_and_capped)
         ck_assert_int_lt(rest.entries, 1000); // the cap is approximate
         ck_assert_int_ge(rest.entries, 500);
         box_close(&b);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(a_read_survives_the_death_of_redis_and_ends_at_close)
     {
-        struct place p;
         struct box a = {.timeout_ms = 60000};
         struct page page = {0}, cut = {0};
-        place_make(&p);
         box_open(&a, &p);
         append(&a, 1, 10, 1000);
         kill_redis(&a, SIGSTOP);
@@ -302,24 +288,20 @@ START_TEST(a_read_survives_the_death_of_redis_and_ends_at_close)
         box_close(&a);
         ck_assert_int_eq(cut.done, 1);
         ck_assert_int_eq(cut.result, -ECANCELED);
-        place_drop(&p);
     }
 END_TEST
 
 // Root alone may make a small file system; others skip this.
-static bool mount_small(struct place *p)
+static bool mount_small(void)
 {
     return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
-           mount("tmpfs", p->redis, "tmpfs", 0, "size=1m") == 0;
+           mount("tmpfs", p.redis, "tmpfs", 0, "size=1m") == 0;
 }
 
 START_TEST(a_full_disk_is_borne_until_there_is_room)
     {
-        struct place p;
         struct box a = {0}, b = {0};
-        place_make(&p);
-        if (!mount_small(&p)) {
-            place_drop(&p);
+        if (!mount_small()) {
             return;
         }
         box_open(&a, &p);
@@ -356,7 +338,6 @@ START_TEST(a_full_disk_is_borne_until_there_is_room)
         ck_assert_int_eq(b.records, sent);
         box_close(&b);
         ck_assert_int_eq(umount(p.redis), 0);
-        place_drop(&p);
     }
 END_TEST
 
@@ -364,6 +345,7 @@ int main(void)
 {
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 90);
+    tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_test(all, records_are_there_after_a_restart);
     tcase_add_test(all, nothing_acknowledged_is_lost_when_redis_is_killed);
     tcase_add_test(all, scripts_that_were_flushed_are_loaded_again);

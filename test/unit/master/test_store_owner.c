@@ -7,12 +7,22 @@
 
 #include <sys/wait.h>
 
+static struct place p;
+
+static void setup(void)
+{
+    place_make(&p);
+}
+
+static void teardown(void)
+{
+    place_drop(&p);
+}
+
 START_TEST(a_batch_that_was_applied_is_not_applied_again)
     {
-        struct place p;
         struct box a = {0};
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         apply_number(&a, 1);
         run_until(&p.loop, &a.done, 1);
@@ -25,16 +35,13 @@ START_TEST(a_batch_that_was_applied_is_not_applied_again)
         ask(&p, "EXISTS meadow:ctest:job:00000002", out, sizeof(out));
         ck_assert_str_eq(out, "0\n");
         box_close(&a);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(another_owner_ends_this_one)
     {
-        struct place p;
         struct box a = {0};
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         ask(&p, "HSET meadow:ctest:meta epoch 9", out, sizeof(out));
         apply_number(&a, 1);
@@ -47,32 +54,26 @@ START_TEST(another_owner_ends_this_one)
         ck_assert_int_eq(a.done, 1);
         ck_assert_int_eq(a.result, -ECANCELED);
         ck_assert_int_eq(a.lost, 1);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(another_owner_is_noticed_at_a_reconnect)
     {
-        struct place p;
         struct box a = {0};
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         ask(&p, "HSET meadow:ctest:meta epoch 9", out, sizeof(out));
         kill_redis(&a, SIGKILL);
         run_until(&p.loop, &a.lost, 1);
         ck_assert_ptr_nonnull(strstr(a.text, "another owner"));
         box_close(&a);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(a_store_that_went_back_is_noticed)
     {
-        struct place p;
         struct box a = {0};
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         for (int i = 0; i < 3; i++) {
             apply_number(&a, i);
@@ -83,17 +84,14 @@ START_TEST(a_store_that_went_back_is_noticed)
         run_until(&p.loop, &a.lost, 1);
         ck_assert_ptr_nonnull(strstr(a.text, "GAP"));
         box_close(&a);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(a_newer_schema_is_refused)
     {
-        struct place p;
         struct box a = {0}, b = {0};
         struct err e = {""};
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         ask(&p, "HSET meadow:ctest:meta schema 99", out, sizeof(out));
         box_close(&a);
@@ -102,17 +100,14 @@ START_TEST(a_newer_schema_is_refused)
         ck_assert_int_lt(b.error, 0);
         ck_assert_ptr_nonnull(strstr(b.text, "SCHEMA"));
         box_close(&b);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(unsafe_settings_hold_the_store_until_they_are_right)
     {
-        struct place p;
         struct box a = {.timeout_ms = 300};
         const char *reason;
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         ask(&p, "CONFIG SET appendfsync everysec", out, sizeof(out));
         apply_number(&a, 1);
@@ -127,7 +122,6 @@ START_TEST(unsafe_settings_hold_the_store_until_they_are_right)
         ck_assert_int_eq(a.lost, 0);
         ck_assert_int_eq(store_commit_number(a.store), 1); // it was written once
         box_close(&a);
-        place_drop(&p);
     }
 END_TEST
 
@@ -146,11 +140,9 @@ START_TEST(a_refusal_that_passes_is_waited_out)
              "no-appendfsync-on-rewrite"},
             {"ACL SETUSER default -evalsha", "ACL SETUSER default +evalsha", "evalsha"},
         };
-        struct place p;
         struct box a = {0};
         const char *reason;
         char out[200];
-        place_make(&p);
         box_open(&a, &p);
         for (int i = 0; i < (int)(sizeof(faults) / sizeof(faults[0])); i++) {
             ask(&p, faults[i].begin, out, sizeof(out));
@@ -173,19 +165,16 @@ START_TEST(a_refusal_that_passes_is_waited_out)
         }
         ck_assert_int_eq(a.lost, 0);
         box_close(&a);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(a_dead_owner_leaves_its_redis_and_the_next_waits_it_out)
     {
-        struct place p;
         struct box a = {0}, b = {0};
         struct err e = {""};
         int fds[2];
         char byte;
         pid_t old = 0;
-        place_make(&p);
         ck_assert_int_eq(pipe(fds), 0);
         pid_t owner = fork();
         if (owner == 0) { // a master that will be killed
@@ -211,15 +200,12 @@ START_TEST(a_dead_owner_leaves_its_redis_and_the_next_waits_it_out)
         ck_assert_int_eq(b.records, 1);
         ck_assert_int_eq(store_epoch(b.store), 2);
         box_close(&b);
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(closing_at_any_moment_leaves_nothing)
     {
-        struct place p;
         struct err e = {""};
-        place_make(&p);
         for (int turns = 0; turns < 12; turns++) {
             struct box a = {0};
             ck_assert_int_eq(box_try(&a, &p, &e), 0);
@@ -227,16 +213,13 @@ START_TEST(closing_at_any_moment_leaves_nothing)
                 (void)uv_run(&p.loop, UV_RUN_ONCE);
             box_close(&a);
         }
-        place_drop(&p);
     }
 END_TEST
 
 START_TEST(bad_places_are_refused)
     {
-        struct place p;
         struct box a = {0};
         struct err e = {""};
-        place_make(&p);
         char deep[200];
         (void)snprintf(deep, sizeof(deep), "%s/%0100d", p.dir, 0);
         struct store_options o = {
@@ -245,7 +228,6 @@ START_TEST(bad_places_are_refused)
         o.run_dir = p.run;
         o.cluster_id = "c*";
         ck_assert_int_eq(store_open(&o, &a.store, &e), -EINVAL);
-        place_drop(&p);
     }
 END_TEST
 
@@ -253,6 +235,7 @@ int main(void)
 {
     TCase *all = tcase_create("all");
     tcase_set_timeout(all, 90);
+    tcase_add_checked_fixture(all, setup, teardown);
     tcase_add_test(all, a_batch_that_was_applied_is_not_applied_again);
     tcase_add_test(all, another_owner_ends_this_one);
     tcase_add_test(all, another_owner_is_noticed_at_a_reconnect);
