@@ -334,5 +334,6 @@ clean:
 
 # Objects are kept, and each one's header dependencies are read back.
 .SECONDARY:
-DEPS := $(wildcard $(patsubst %.c,$(BUILD)/obj/%.d,$(OUR_C) $(OUR_TESTS)) $(INIT_OBJ:.o=.d))
+DEPS := $(wildcard $(patsubst %.c,$(BUILD)/obj/%.d,$(OUR_C) $(OUR_TESTS)) $(INIT_OBJ:.o=.d) \
+          $(SKEW_SRC:%.c=$(SKEW)/obj/%.d))
 -include $(DEPS)
