@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // An old server is known by the lock that it inherited from the master that started it, or by its
 // answering on our socket; it has a name (pid) from the socket's peer credentials or from the
-// lock's file. It is asked to shut down, waited for on a pidfd, and killed when it doesn't go: with
+// lock's file. It is asked to shut down, waited for, and killed when it doesn't go: with
 // an fsync before each answer a kill loses nothing that was acknowledged. A process is touched only
 // when its working folder is ours, so a reused pid is never hit.
 #include "master/store/redis_old.h"
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "common/pid_watch.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -17,7 +18,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 
 #define DEFAULT_PATIENCE_MS 5000
@@ -27,12 +27,11 @@ struct redis_old {
     struct redis_old_options options;
     char *lock_path;
     int lock;
-    int pidfd;
     pid_t pid;
     unsigned kills;
     uint64_t given_up_at;
     uv_timer_t timer;
-    uv_poll_t *poll; // on pidfd
+    struct pid_watch *watch; // of pid; NULL = of nobody
     bool finishing;
     int result;
     struct err e;
@@ -96,7 +95,7 @@ void redis_old_note(int lock, pid_t pid)
         return;
 }
 
-// --- the end: the poll handle is closed first, then the timer, then the object goes ---
+// --- the end ---
 
 static void on_timer_closed(uv_handle_t *handle)
 {
@@ -111,23 +110,6 @@ static void on_timer_closed(uv_handle_t *handle)
     free(o);
 }
 
-static void on_poll_closed(uv_handle_t *handle)
-{
-    struct redis_old *o = handle->data;
-    free(TAKE_PTR(o->poll));
-    (void)close(TAKE_FD(o->pidfd));
-    if (o->finishing)
-        uv_close((uv_handle_t *)&o->timer, on_timer_closed);
-    else
-        look(o);
-}
-
-static void close_poll(struct redis_old *o)
-{
-    if (!uv_is_closing((uv_handle_t *)o->poll))
-        uv_close((uv_handle_t *)o->poll, on_poll_closed);
-}
-
 static void finish(struct redis_old *o, int result)
 {
     if (o->finishing)
@@ -137,10 +119,8 @@ static void finish(struct redis_old *o, int result)
     if (result < 0 && o->lock >= 0)
         (void)close(TAKE_FD(o->lock));
     (void)uv_timer_stop(&o->timer);
-    if (o->poll)
-        close_poll(o);
-    else
-        uv_close((uv_handle_t *)&o->timer, on_timer_closed);
+    pid_watch_cancel(TAKE_PTR(o->watch));
+    uv_close((uv_handle_t *)&o->timer, on_timer_closed);
 }
 
 void redis_old_cancel(struct redis_old *o, void (*closed)(void *userdata), void *userdata)
@@ -152,13 +132,13 @@ void redis_old_cancel(struct redis_old *o, void (*closed)(void *userdata), void 
 
 // --- waiting for one ---
 
-static void on_ended(uv_poll_t *poll, int status, int events)
+static void on_ended(int status, void *userdata)
 {
+    struct redis_old *o = userdata;
     (void)status;
-    (void)events;
-    struct redis_old *o = poll->data;
+    o->watch = NULL;
     (void)uv_timer_stop(&o->timer);
-    close_poll(o); // looks again
+    look(o); // is there another one?
 }
 
 static void on_impatient(uv_timer_t *timer)
@@ -169,30 +149,20 @@ static void on_impatient(uv_timer_t *timer)
                           (int)o->pid, o->options.dir));
         return;
     }
-    (void)syscall(SYS_pidfd_send_signal, o->pidfd, SIGKILL, NULL, 0);
+    (void)pid_watch_signal(o->watch, SIGKILL);
     (void)uv_timer_start(&o->timer, on_impatient, o->options.patience_ms, 0);
 }
 
-static int wait_for(struct redis_old *o, int socket)
+static void end_it(struct redis_old *o, int socket)
 {
-    o->poll = calloc(1, sizeof(*o->poll));
-    if (!o->poll)
-        return err_set(&o->e, -ENOMEM, "out of memory");
-    int r = uv_poll_init(o->options.loop, o->poll, o->pidfd);
-    if (r < 0) {
-        free(TAKE_PTR(o->poll));
-        return err_errno(&o->e, r, "watching the old redis-server");
-    }
-    o->poll->data = o;
     // At once by command; the signal is for one that still loads or is stuck (Redis looks at
     // signals hz times a second).
     static const char shutdown_now[] = "SHUTDOWN NOSAVE\r\n";
     if (socket >= 0)
         (void)!send(socket, shutdown_now, sizeof(shutdown_now) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)syscall(SYS_pidfd_send_signal, o->pidfd, SIGTERM, NULL, 0);
+    (void)pid_watch_signal(o->watch, SIGTERM);
     o->kills = 0;
     (void)uv_timer_start(&o->timer, on_impatient, o->options.patience_ms, 0);
-    return uv_poll_start(o->poll, UV_READABLE, on_ended);
 }
 
 static void on_look_again(uv_timer_t *timer)
@@ -205,15 +175,15 @@ static void on_look_again(uv_timer_t *timer)
 static int handle_owner(struct redis_old *o, pid_t pid, int socket)
 {
     const char *dir = o->options.dir;
-    o->pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-    // Looked at after the open: the pid can't be another's by now.
-    enum place place = o->pidfd >= 0 ? place_of(pid, dir) : PLACE_NONE;
+    bool watched = pid > 0 && pid_watch_start(o->options.loop, pid, on_ended, o, &o->watch) == 0;
+    // Looked at after that: the pid can't be another's by now.
+    enum place place = watched ? place_of(pid, dir) : PLACE_NONE;
     if (place == PLACE_OURS) {
         o->pid = pid;
-        return wait_for(o, socket);
+        end_it(o, socket);
+        return 0;
     }
-    if (o->pidfd >= 0)
-        (void)close(TAKE_FD(o->pidfd));
+    pid_watch_cancel(TAKE_PTR(o->watch));
     if (place == PLACE_OTHER && socket >= 0)
         return err_set(&o->e, -EADDRINUSE, "%s: process %d listens there and is not ours",
                        o->options.socket, (int)pid);
@@ -246,7 +216,7 @@ int redis_old_wait(const struct redis_old_options *options, struct redis_old **r
     o->options = *options;
     if (!o->options.patience_ms)
         o->options.patience_ms = DEFAULT_PATIENCE_MS;
-    o->lock = o->pidfd = -1;
+    o->lock = -1;
     o->given_up_at = uv_now(options->loop) + 2 * o->options.patience_ms;
     (void)uv_timer_init(options->loop, &o->timer);
     o->timer.data = o;

@@ -11,7 +11,7 @@
 #include "node-agent/runtime/out_watch.h"
 #include "node-agent/runtime/outbox.h"
 #include "node-agent/runtime/outcome.h"
-#include "node-agent/runtime/pid_watch.h"
+#include "common/pid_watch.h"
 #include "node-agent/runtime/proc_scan.h"
 #include "node-agent/runtime/process_spawn.h"
 #include "node-agent/runtime/sweep.h"

@@ -4,7 +4,7 @@
 
 #include "common/cleanup.h"
 #include "common/log.h"
-#include "node-agent/runtime/pid_watch.h"
+#include "common/pid_watch.h"
 #include "node-agent/runtime/proc_scan.h"
 
 #include <signal.h>
