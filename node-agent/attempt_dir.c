@@ -195,15 +195,55 @@ int attempt_claim_read(const struct attempt_dirs *d, const char *id, struct atte
     return r < 0 ? err_wrap(e, r == -ENOMEM ? r : -EPROTO, "claim of attempt %s", id) : 0;
 }
 
+// Opens a file of out/ for reading: a regular one, or an error; never waits.
+static int open_out(const struct attempt_dirs *d, const char *id, const char *leaf)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    struct stat st;
+    attempt_path(d, id, leaf, path);
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ELOOP ? -EPROTO : -errno;
+    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+        (void)close(fd);
+        return -EPROTO;
+    }
+    return fd;
+}
+
+static int read_record(const struct attempt_dirs *d, const char *id, const char *leaf,
+                       char out[RECORD_BYTES])
+{
+    cleanup_close int fd = open_out(d, id, leaf);
+    if (fd < 0)
+        return fd;
+    ssize_t n = pread(fd, out, RECORD_BYTES - 1, 0);
+    if (n < 0)
+        return -errno;
+    out[n] = '\0';
+    return 0;
+}
+
+static bool has_started(const struct attempt_dirs *d, const char *id)
+{
+    char line[RECORD_BYTES];
+    pid_t pid;
+    return attempt_init_alive(d, id, &pid) || read_record(d, id, "out/started", line) == 0 ||
+           read_record(d, id, "out/exit", line) == 0;
+}
+
+// One that was cut is none, unless it did its work: then it was damaged later.
 static bool has_claim(const struct attempt_dirs *d, const char *id)
 {
     char path[ATTEMPT_PATH_BYTES], last = 0;
     struct stat st;
     attempt_path(d, id, "claim.json", path);
     cleanup_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return fd >= 0;
-    return st.st_size > 0 && (pread(fd, &last, 1, st.st_size - 1) != 1 || last == '\n');
+    if (fd >= 0 && fstat(fd, &st) < 0)
+        return true;
+    bool whole =
+        fd >= 0 && st.st_size > 0 && (pread(fd, &last, 1, st.st_size - 1) != 1 || last == '\n');
+    return whole || has_started(d, id);
 }
 
 static int list_folder(DIR *dir, const struct attempt_dirs *d, struct strbuf *ids)
@@ -258,35 +298,6 @@ int attempt_remove(const struct attempt_dirs *d, const char *id, struct err *e)
         return r;
     attempt_path(d, id, "", path);
     return remove_tree(path, e);
-}
-
-// Opens a file of out/ for reading: a regular one, or an error; never waits.
-static int open_out(const struct attempt_dirs *d, const char *id, const char *leaf)
-{
-    char path[ATTEMPT_PATH_BYTES];
-    struct stat st;
-    attempt_path(d, id, leaf, path);
-    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ELOOP ? -EPROTO : -errno;
-    if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-        (void)close(fd);
-        return -EPROTO;
-    }
-    return fd;
-}
-
-static int read_record(const struct attempt_dirs *d, const char *id, const char *leaf,
-                       char out[RECORD_BYTES])
-{
-    cleanup_close int fd = open_out(d, id, leaf);
-    if (fd < 0)
-        return fd;
-    ssize_t n = pread(fd, out, RECORD_BYTES - 1, 0);
-    if (n < 0)
-        return -errno;
-    out[n] = '\0';
-    return 0;
 }
 
 int attempt_exit_read(const struct attempt_dirs *d, const char *id, struct exit_record *ret,

@@ -111,12 +111,18 @@ def test_damaged_file_of_a_removed_node(site, name):
     assert master.get("/v1/nodes/n1")["id"] != node
 
 
-def test_damaged_claim_stays_a_claim(site):
+@pytest.mark.parametrize("damage_to", [lambda claim: GARBAGE + b"\n", lambda claim: claim[:len(claim) // 2], lambda claim: bytes(len(claim)), lambda claim: None],
+                         ids=["garbage", "cut", "zeros", "removed"])
+def test_damaged_claim_stays_a_claim(site, damage_to):
     """That an attempt was claimed is never forgotten: it is adopted, and not started a second time."""
     master, agent = site
     jid, attempt = running(master)
     agent.stop(signal.SIGKILL)
-    (agent.dir / "state" / "attempts" / attempt / "claim.json").write_bytes(GARBAGE + b"\n")
+    claim = agent.dir / "state" / "attempts" / attempt / "claim.json"
+    damaged = damage_to(claim.read_bytes())
+    claim.unlink()
+    if damaged is not None:
+        claim.write_bytes(damaged)
     mark = master.last_event()
     agent.start()
     master.wait_event("node.agent_restarted", after=mark)
