@@ -14,7 +14,7 @@
 
 #define MACHINE_WENT "its machine was shut down or restarted"
 
-void executor_release_slot(struct executor *x, struct task *task)
+static void release_slot(struct executor *x, struct task *task)
 {
     if (!task->has_slot)
         return;
@@ -47,7 +47,7 @@ void executor_end(struct executor *x, struct task *task, enum attempt_cause caus
         task->status.logs = LOGS_COMPLETE; // it never wrote any
     forget_secrets(x, task->status.id);
     tasks_end(x->options.tasks, task, cause, reason);
-    executor_release_slot(x, task);
+    release_slot(x, task);
     if (task->logs_opened)
         x->options.logs_end(task->status.id, x->options.userdata);
 }
@@ -81,7 +81,7 @@ static void running(struct executor *x, struct task *task, const struct attempt_
     if (task->status.state == ATTEMPT_ENDED)
         return;
     observe(task, seen);
-    executor_release_slot(x, task);
+    release_slot(x, task);
     if (task->status.state != ATTEMPT_STOPPING)
         task->status.state = ATTEMPT_RUNNING;
     (void)snprintf(task->status.reason, sizeof(task->status.reason), "%s", seen->reason);
@@ -107,7 +107,7 @@ static void ended(struct executor *x, struct task *task, const struct attempt_st
     (void)snprintf(task->status.reason, sizeof(task->status.reason), "%s",
                    machine ? MACHINE_WENT : seen->reason);
     tasks_changed(x->options.tasks, task);
-    executor_release_slot(x, task);
+    release_slot(x, task);
     if (task->logs_opened)
         x->options.logs_end(task->status.id, x->options.userdata);
 }

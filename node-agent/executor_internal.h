@@ -46,7 +46,6 @@ bool executor_lease_valid(const struct executor *x, const struct task *task);
 int executor_lease_write(struct executor *x, struct task *task, struct err *e) WARN_UNUSED;
 
 // executor_events.c
-void executor_release_slot(struct executor *x, struct task *task);
 void executor_end(struct executor *x, struct task *task, enum attempt_cause cause,
                   const char *reason);
 // An attempt of an earlier instance of which nothing lives: decides durably how it ended.

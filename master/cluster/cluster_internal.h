@@ -336,7 +336,6 @@ void task_back_off(struct cluster *c, struct task *t, int64_t delay_ms);
 // Stopped with its grace, and started elsewhere; not counted as a restart, and not done where
 // on_node_lost says `fail`. One that stops already goes on stopping.
 void task_move(struct cluster *c, struct task *t, const char *reason);
-void task_wait_remove(struct cluster *c, struct task *t);
 void task_waits_init(struct cluster *c);
 void task_timers(struct cluster *c); // arms the timer for the earliest of the waiting tasks
 void task_timer_fired(struct cluster *c);
@@ -366,8 +365,6 @@ void secret_free_all(struct cluster *c);
 
 // user.c
 int user_from_record(struct cluster *c, const json_t *j, struct err *e) WARN_UNUSED;
-// Into the map only: as cluster_user_put, without the record.
-int user_add(struct cluster *c, const struct user *from, struct err *e) WARN_UNUSED;
 void user_free_all(struct cluster *c);
 
 // team.c

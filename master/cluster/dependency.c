@@ -23,7 +23,7 @@ static void unlink_one(struct dependency *d)
     d->on = NULL;
 }
 
-void dependency_unbind(struct job *j)
+static void unbind(struct job *j)
 {
     for (size_t i = 0; j->after && i < j->spec->n_after; i++)
         unlink_one(&j->after[i]);
@@ -81,7 +81,7 @@ int dependency_bind(struct cluster *c, struct job *j, struct err *e)
             link_to(&j->after[i], on);
             continue;
         }
-        dependency_unbind(j);
+        unbind(j);
         return unknown(ref, j->name, e);
     }
     return 0;
@@ -160,7 +160,7 @@ void dependency_settle(struct cluster *c, struct job *j)
 
 void dependency_ended(struct cluster *c, struct job *j)
 {
-    dependency_unbind(j);
+    unbind(j);
     if (!j->dependents || j->ended_listed)
         return;
     j->ended_listed = true;

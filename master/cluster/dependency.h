@@ -21,8 +21,6 @@ void dependency_settle(struct cluster *c, struct job *j);
 // The job is over: what waits for it is looked at with the turn's collect.
 void dependency_ended(struct cluster *c, struct job *j);
 void dependency_collect(struct cluster *c);
-// Waits for nothing any more.
-void dependency_unbind(struct job *j);
 void dependency_free(struct job *j);
 
 // [{job, name, when, met}]; NULL when it has none. Also the record's form.

@@ -95,7 +95,7 @@ static void wait_add(struct cluster *c, struct task *t)
     task_timers(c);
 }
 
-void task_wait_remove(struct cluster *c, struct task *t)
+static void wait_remove(struct cluster *c, struct task *t)
 {
     heap_remove(&c->waits, t);
     t->in_backoff = t->logs_late = false;
@@ -141,7 +141,7 @@ void task_timer_fired(struct cluster *c)
     int64_t now = clock_boot_ms();
     for (struct task *t; (t = heap_first(&c->waits)) && due(t) <= now;) {
         bool restart = t->in_backoff;
-        task_wait_remove(c, t);
+        wait_remove(c, t);
         if (restart) {
             want_schedule(c);
             scheduler_job_stale(c, t->job);
@@ -325,7 +325,7 @@ static void ended(struct cluster *c, struct node *n, struct task *t)
 static void logs_arrived(struct cluster *c, struct task *t)
 {
     if (t->logs_late) {
-        task_wait_remove(c, t);
+        wait_remove(c, t);
         show_end(c, t);
     } else {
         task_dirty(c, t); // "incomplete" became "complete"
@@ -435,7 +435,7 @@ void task_stop(struct cluster *c, struct task *t, const char *reason)
     if (over(t->state) || t->logs_late)
         return;
     if (t->state == TASK_PENDING) {
-        task_wait_remove(c, t);
+        wait_remove(c, t);
         task_set_state(c, t, TASK_STOPPED, reason);
         return;
     }

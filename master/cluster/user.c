@@ -133,32 +133,6 @@ json_t *user_view(const struct user *u)
     return j;
 }
 
-int user_from_record(struct cluster *c, const json_t *j, struct err *e)
-{
-    struct user u;
-    const char *name, *role;
-    enum role r_role;
-    int r = json_get_str(j, "name", &name, e);
-    if (r == 0)
-        r = json_get_str(j, "role", &role, e);
-    if (r < 0)
-        return r;
-    if (role_from_string(role, &r_role) < 0)
-        r_role = ROLE_VIEWER; // an unknown role gets the least
-    user_init(&u, name, r_role);
-    if (rights_from_json(json_object_get(j, "rights"), &u.rights, e) < 0)
-        u.rights = 0;
-    (void)snprintf(u.team, sizeof(u.team), "%s", json_opt_str(j, "team", ""));
-    u.uid = json_opt_i64(j, "uid", -1);
-    u.gid = json_opt_i64(j, "gid", -1);
-    u.weight = json_opt_i64(j, "weight", 1);
-    if (quota_from_json(json_object_get(j, "quota"), &u.quota, e) < 0)
-        u.quota = PLAN_NO_QUOTA;
-    u.disabled = json_opt_bool(j, "disabled", false);
-    u.created_ms = json_opt_time(j, "created_at");
-    return user_add(c, &u, e);
-}
-
 // --- the map ---
 
 static struct user *find(const struct cluster *c, const char *name)
@@ -183,7 +157,8 @@ unsigned cluster_user_count(const struct cluster *c)
     return HASH_COUNT(c->users);
 }
 
-int user_add(struct cluster *c, const struct user *from, struct err *e)
+// Into the map only, without the record.
+static int add(struct cluster *c, const struct user *from, struct err *e)
 {
     struct user *u = find(c, from->name);
     if (!user_name_ok(from->name))
@@ -216,6 +191,32 @@ int user_add(struct cluster *c, const struct user *from, struct err *e)
     return 0;
 }
 
+int user_from_record(struct cluster *c, const json_t *j, struct err *e)
+{
+    struct user u;
+    const char *name, *role;
+    enum role r_role;
+    int r = json_get_str(j, "name", &name, e);
+    if (r == 0)
+        r = json_get_str(j, "role", &role, e);
+    if (r < 0)
+        return r;
+    if (role_from_string(role, &r_role) < 0)
+        r_role = ROLE_VIEWER; // an unknown role gets the least
+    user_init(&u, name, r_role);
+    if (rights_from_json(json_object_get(j, "rights"), &u.rights, e) < 0)
+        u.rights = 0;
+    (void)snprintf(u.team, sizeof(u.team), "%s", json_opt_str(j, "team", ""));
+    u.uid = json_opt_i64(j, "uid", -1);
+    u.gid = json_opt_i64(j, "gid", -1);
+    u.weight = json_opt_i64(j, "weight", 1);
+    if (quota_from_json(json_object_get(j, "quota"), &u.quota, e) < 0)
+        u.quota = PLAN_NO_QUOTA;
+    u.disabled = json_opt_bool(j, "disabled", false);
+    u.created_ms = json_opt_time(j, "created_at");
+    return add(c, &u, e);
+}
+
 static void record_key(const char *name, char out[8 + NAME_BYTES])
 {
     (void)snprintf(out, 8 + NAME_BYTES, "user:%s", name);
@@ -224,7 +225,7 @@ static void record_key(const char *name, char out[8 + NAME_BYTES])
 int cluster_user_put(struct cluster *c, const struct user *from, struct err *e)
 {
     char key[8 + NAME_BYTES];
-    int r = user_add(c, from, e);
+    int r = add(c, from, e);
     if (r < 0)
         return r;
     cleanup_json json_t *j = to_json(from);

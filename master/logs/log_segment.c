@@ -64,7 +64,7 @@ void log_head_encode(const struct log_head *h, uint8_t *out)
     put32(out + 36, check_of(out, 36));
 }
 
-int log_head_decode(const uint8_t *in, struct log_head *ret)
+static int head_decode(const uint8_t *in, struct log_head *ret)
 {
     if (memcmp(in, magic, sizeof(magic)) != 0 || get32(in + 36) != check_of(in, 36))
         return -EPROTO;
@@ -100,7 +100,7 @@ static bool is_length_right(uint32_t kind, uint32_t len)
     }
 }
 
-int log_frame_decode(const uint8_t *in, struct log_frame *ret)
+static int frame_decode(const uint8_t *in, struct log_frame *ret)
 {
     uint32_t first = get32(in), kind = first >> 16 & 0xFF, channel = first >> 24;
     uint32_t len = get32(in + 4);
@@ -156,7 +156,7 @@ int log_segment_head(int fd, struct log_head *ret)
     ssize_t n = pread(fd, head, sizeof(head), 0);
     if (n < 0)
         return -errno;
-    return n == (ssize_t)sizeof(head) ? log_head_decode(head, ret) : -EPROTO;
+    return n == (ssize_t)sizeof(head) ? head_decode(head, ret) : -EPROTO;
 }
 
 static uint32_t number_of(const char *name)
@@ -239,7 +239,7 @@ static int decode_here(const struct log_cursor *c, struct log_frame *ret)
     size_t rest = c->len - c->at;
     if (rest < LOG_FRAME_BYTES)
         return 0;
-    int r = log_frame_decode(c->buffer + c->at, ret);
+    int r = frame_decode(c->buffer + c->at, ret);
     return r < 0 ? r : rest - LOG_FRAME_BYTES >= ret->len;
 }
 

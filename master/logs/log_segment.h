@@ -33,9 +33,7 @@ struct log_frame {
 
 // As on disk, little-endian: `out` and `in` hold LOG_HEAD_BYTES, LOG_FRAME_BYTES, LOG_GAP_BYTES.
 void log_head_encode(const struct log_head *h, uint8_t *out);
-int log_head_decode(const uint8_t *in, struct log_head *ret) WARN_UNUSED; // -EPROTO
 void log_frame_encode(const struct log_frame *f, uint8_t *out);
-int log_frame_decode(const uint8_t *in, struct log_frame *ret) WARN_UNUSED; // -EPROTO
 void log_gap_encode(uint64_t gap, uint8_t *out);
 uint64_t log_gap_decode(const uint8_t *in);
 

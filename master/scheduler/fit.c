@@ -29,7 +29,8 @@ struct plan_need plan_need_of(const struct plan_demand *d)
     return n;
 }
 
-int plan_gpus_free(const struct plan_node *n)
+// Cards that can be given: counted by number and by index.
+static int gpus_free(const struct plan_node *n)
 {
     if (n->free.gpu <= 0 || !n->gpus_free)
         return 0;
@@ -44,7 +45,7 @@ struct plan_view plan_view_of(const struct plan_node *n)
     struct plan_view v = {
         .cpu = n->free.cpu_milli,
         .memory = n->free.memory,
-        .gpus = (uint16_t)plan_gpus_free(n),
+        .gpus = (uint16_t)gpus_free(n),
         .ports = (uint16_t)plan_ports_free(&n->ports, PLAN_MAX_PORTS),
         .flags = n->runtime & PLAN_RUNTIME_ANY,
     };

@@ -48,8 +48,6 @@ struct plan_view {
 struct plan_need plan_need_of(const struct plan_demand *d); // without `where`
 // All zero, so that nothing fits, when the node is not eligible.
 struct plan_view plan_view_of(const struct plan_node *n);
-// Cards that can be given: counted by number and by index.
-int plan_gpus_free(const struct plan_node *n);
 
 // For the view of one node: the need fits. For the most of several: it may fit on one of them.
 static inline bool plan_fits(const struct plan_view *v, const struct plan_need *n)

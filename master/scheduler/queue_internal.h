@@ -188,7 +188,6 @@ int elder_check(struct plan_queue *q, struct plan_index *x,
 // queue_run.c
 // Finds out which nodes the conditions of its tasks leave, in this index. -ENOMEM.
 int lane_nodes(struct plan_index *x, struct plan_lane *lane) WARN_UNUSED;
-int lane_tasks(struct plan_queue *q, const struct plan_lane *lane) WARN_UNUSED; // -> q->tasks
 // The job with its lane's tasks (in q->tasks) and its peers. -ENOMEM.
 int entry_job(struct plan_queue *q, const struct plan_entry *e, const struct plan_queue_run *run,
               struct plan_job *ret) WARN_UNUSED;

@@ -25,7 +25,8 @@ static struct plan_entry *next_entry(struct plan_queue *q)
     return lane ? lane->first : NULL;
 }
 
-int lane_tasks(struct plan_queue *q, const struct plan_lane *lane)
+// Into q->tasks.
+static int lane_tasks(struct plan_queue *q, const struct plan_lane *lane)
 {
     if (lane->n_tasks > q->tasks_capacity) {
         struct plan_task *tasks = realloc(q->tasks, lane->n_tasks * sizeof(*tasks));

@@ -126,7 +126,7 @@ static void fill_demand(const struct cluster *c, const struct task *t, struct pl
 }
 
 // Waits for a place now (not in backoff).
-bool scheduler_task_waits(const struct task *t)
+static bool task_waits(const struct task *t)
 {
     return t->state == TASK_PENDING && !t->in_backoff;
 }
@@ -140,7 +140,7 @@ static int demands_of(const struct cluster *c, const struct job *j, struct plan_
     if (!d)
         return -ENOMEM;
     for (int i = 0; i < j->n_tasks; i++)
-        if (scheduler_task_waits(&j->tasks[i]))
+        if (task_waits(&j->tasks[i]))
             fill_demand(c, &j->tasks[i], &d[n++]);
     *ret = d;
     *ret_n = n;
@@ -251,7 +251,7 @@ void scheduler_images(const struct cluster *c, const struct job *j, struct plan_
     int component = -1;
     for (int i = 0; c->images.by_name && i < j->n_tasks && at < n; i++) {
         const struct task *t = &j->tasks[i];
-        if (!scheduler_task_waits(t))
+        if (!task_waits(t))
             continue;
         if (t->component != component) {
             const char *wanted = task_component(t)->image;
@@ -283,7 +283,7 @@ static void placed(struct plan_entry *e, const struct plan_task *tasks, size_t n
     struct job *j = container_of(e, struct job, entry);
     size_t at = 0;
     for (int i = 0; i < j->n_tasks && at < n; i++) {
-        if (!scheduler_task_waits(&j->tasks[i]))
+        if (!task_waits(&j->tasks[i]))
             continue;
         const struct plan_task *p = &tasks[at++];
         struct node *node = k->node_of[p->node];

@@ -29,8 +29,6 @@ struct turn {
 
 // Brings nodes and queue up to date. -ENOMEM.
 int scheduler_sync(struct cluster *c) WARN_UNUSED;
-// Waits for a place now (not in backoff).
-bool scheduler_task_waits(const struct task *t);
 // What the job's waiting tasks need. *ret_demands: malloc'd, in the order of the tasks. -ENOMEM.
 int scheduler_shape(const struct cluster *c, const struct job *j, struct plan_shape *ret,
                     struct plan_demand **ret_demands) WARN_UNUSED;
