@@ -10,6 +10,7 @@
 #include "common/json.h"
 
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_LIMIT (1u << 20)
@@ -117,13 +118,23 @@ static int missing_dir(const char *dir, struct err *e)
                    dir);
 }
 
-// The target of a local cluster's folder: its URL and CA with `token`, or, when that is NULL, with
-// its admin token, or its socket while there is none. -ENOENT also when a token is given and there
-// is no URL or CA yet: the socket would be somebody else.
-static int context_of_dir(const char *dir, const char *token, struct api_target *ret, struct err *e)
+// The master knows whoever started it by the socket as by his token, and that needs no TLS: half of
+// what a command costs.
+static bool own_socket(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_uid == geteuid();
+}
+
+// The target of a local cluster's folder: its URL and CA with the token that was given, or else its
+// socket if that is one's own or there is nothing else, else its URL with its admin token. -ENOENT
+// also when a token is given and there is no URL or CA yet: the socket would be somebody else.
+static int context_of_dir(const struct context_choice *c, const char *dir, struct api_target *ret,
+                          struct err *e)
 {
     struct local l = {0};
     struct api_target t = {0};
+    const char *token = c->token ? c->token : c->env_token;
     int r = local_name(dir, &l, e);
     if (r == 0)
         r = local_load(&l, e);
@@ -135,16 +146,19 @@ static int context_of_dir(const char *dir, const char *token, struct api_target 
     t.url = cli_strdup(l.api);
     cleanup_free char *token_file = local_path(&l, "admin.token");
     cleanup_free char *ca_file = local_path(&l, "ca.pem");
+    cleanup_free char *socket = local_path(&l, "run/master.sock");
     if (token)
         t.token = cli_strdup(token);
-    if ((token || read_file(token_file, &t.token, e) == 0) &&
-        read_file(ca_file, &t.ca_pem, e) == 0 && l.api[0]) {
+    if (!token && !c->network && own_socket(socket)) {
+        t.unix_socket = TAKE_PTR(socket);
+    } else if ((token || read_file(token_file, &t.token, e) == 0) &&
+               read_file(ca_file, &t.ca_pem, e) == 0 && l.api[0]) {
         t.token[strcspn(t.token, "\r\n ")] = '\0';
     } else if (token) { // never as somebody else, as the socket would
         r = err_set(e, -ENOENT, "%s: this cluster is not up, or its ca.pem can't be read", l.dir);
     } else {
         free(TAKE_PTR(t.token));
-        t.unix_socket = local_path(&l, "run/master.sock");
+        t.unix_socket = TAKE_PTR(socket);
     }
     local_free(&l);
     if (r < 0)
@@ -198,7 +212,7 @@ static int of_context(const json_t *all, const char *name, const struct context_
         return err_set(e, -EINVAL, "there is no context \"%s\"", name);
     const char *dir = json_opt_str(x, "dir", NULL);
     if (dir)
-        return context_of_dir(dir, c->token ? c->token : c->env_token, ret, e);
+        return context_of_dir(c, dir, ret, e);
     const char *master = json_opt_str(x, "master", NULL);
     if (!master)
         return err_set(e, -EINVAL, "context \"%s\" names no master", name);
@@ -233,13 +247,13 @@ int context_resolve(const struct context_choice *c, struct api_target *ret, stru
     const char *ca = c->ca ? c->ca : c->env_ca;
 
     if (c->dir)
-        return context_of_dir(c->dir, token, ret, e);
+        return context_of_dir(c, c->dir, ret, e);
     if (c->master)
         return of_master(c->master, token, ca, NULL, "--master", ret, e);
     if (c->context)
         return of_file(c, ret, e);
     if (c->env_dir)
-        return context_of_dir(c->env_dir, token, ret, e);
+        return context_of_dir(c, c->env_dir, ret, e);
     if (c->env_master)
         return of_master(c->env_master, token, ca, NULL, "MEADOW_MASTER", ret, e);
     return of_file(c, ret, e);

@@ -11,6 +11,7 @@
 struct context_choice {                                    // NULL = not given
     const char *dir, *master, *token, *ca, *context;       // options
     const char *env_dir, *env_master, *env_token, *env_ca; // environment
+    bool network; // never by a local cluster's socket while it can be had by its URL
 };
 
 // Fills the target (owned by the caller). -ENOENT: nothing names a master; -EINVAL, -EPROTO,

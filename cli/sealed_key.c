@@ -202,8 +202,10 @@ int sealed_key_target(const struct sealed_key *k, const struct context_choice *c
 {
     const char *ca = c->ca ? c->ca : c->env_ca;
     const char *master = c->master ? c->master : c->env_master ? c->env_master : k->url;
+    struct context_choice by_network = *c;
+    by_network.network = true;
     if (c->dir || c->context || (c->env_dir && !c->master))
-        return context_resolve(c, ret, e);
+        return context_resolve(&by_network, ret, e);
     struct api_target t = {
         .url = cli_strdup(master), .origin = cli_format("key %s", k->name), .no_verify = !ca};
     int r = ca ? atomic_file_read(ca, FILE_LIMIT, &t.ca_pem, NULL, e) : 0;

@@ -13,8 +13,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 static char home[64];
 static struct err e;
@@ -78,6 +81,41 @@ START_TEST(nothing_names_a_master)
         ck_assert_int_eq(resolve((struct context_choice){.context = "x"}), -EINVAL);
         ck_assert_int_eq(resolve((struct context_choice){.dir = in_home("none")}), -ENOENT);
         ck_assert_ptr_nonnull(strstr(e.text, "meadow up --dir"));
+    }
+END_TEST
+
+// A socket of this user's, which nobody listens on.
+static void make_socket(const char *path)
+{
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    (void)snprintf(a.sun_path, sizeof(a.sun_path), "%s", path);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    (void)close(fd);
+}
+
+START_TEST(ones_own_socket_needs_no_token)
+    {
+        cleanup_free char *dir = strdup(in_home("c"));
+        const struct context_choice plain = {.dir = dir};
+        struct context_choice other = plain;
+        make_local("c", "https://127.0.0.1:1");
+        write_file("c/admin.token", "mtok_x\n");
+        write_file("c/ca.pem", "PEM");
+        ck_assert_int_eq(mkdir(in_home("c/run"), 0700), 0);
+        make_socket(in_home("c/run/master.sock"));
+        ck_assert_int_eq(resolve(plain), 0);
+        ck_assert_str_eq(target.unix_socket, in_home("c/run/master.sock"));
+        ck_assert_ptr_null(target.token);
+        other.token = "mtok_y"; // it may be somebody else's
+        ck_assert_int_eq(resolve(other), 0);
+        ck_assert_ptr_null(target.unix_socket);
+        ck_assert_str_eq(target.token, "mtok_y");
+        other.token = NULL;
+        other.network = true;
+        ck_assert_int_eq(resolve(other), 0);
+        ck_assert_ptr_null(target.unix_socket);
+        ck_assert_str_eq(target.token, "mtok_x");
     }
 END_TEST
 
@@ -196,6 +234,7 @@ int main(void)
     TCase *t = tcase_create("context");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, nothing_names_a_master);
+    tcase_add_test(t, ones_own_socket_needs_no_token);
     tcase_add_test(t, a_folder_is_reached_by_token_else_by_socket);
     tcase_add_test(t, options_go_before_the_environment);
     tcase_add_test(t, masters_are_checked);
