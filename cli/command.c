@@ -28,6 +28,11 @@ static const struct option_spec job_start_options[] = {
     {"follow", 'f', NULL, "print its logs until it is over, then exit as `job wait`"},
     {0},
 };
+static const struct option_spec job_plan_options[] = {
+    {"name", 0, "X", "the job's name, over that of the file"},
+    {"set", 0, "K=V", "sets a field, as components.actor.num=4; repeatable"},
+    {0},
+};
 static const struct option_spec job_list_options[] = {
     {"all", 'a', NULL, "jobs that are over as well"},
     {"user", 0, "U", "only this user's"},
@@ -162,8 +167,8 @@ const struct command command_table[] = {
     {"job", "wait", "JOB", "until it is over; exits 0 when it succeeded", NULL, 1, 1, cmd_job_wait},
     {"job", "hold", "JOB", "keep its waiting tasks from starting", NULL, 1, -1, cmd_job_hold},
     {"job", "release", "JOB", "let a held job go on", NULL, 1, -1, cmd_job_release},
-    {"job", "plan", "FILE", "what would become of it if it were started now", NULL, 1, 1,
-     cmd_job_plan},
+    {"job", "plan", "FILE", "what would become of it if it were started now", job_plan_options, 1,
+     1, cmd_job_plan},
     {"job", "stop", "JOB", "stop it", NULL, 1, -1, cmd_job_stop},
     {"job", "delete", "JOB", "forget a job that is over, with its logs", NULL, 1, -1,
      cmd_job_delete},

@@ -58,7 +58,7 @@ def test_plan_tells_of_the_head(site):
     site.wait_task(low, "running", count=NODES)
     plan = site.api("POST", "/v1/jobs:plan", spec).json
     assert plan["stops"] == [low] and plan["summary"].startswith("1 job of lower priority would be stopped for it"), plan
-    assert f"stops {low}" in site.cli("job", "plan", "-", stdin=json.dumps(spec)).stdout
+    assert f"stops {low}" in site.cli("job", "plan", "-", "--set", "priority=90", stdin=json.dumps({**spec, "priority": 0})).stdout
     assert {t["state"] for t in site.get(f"/v1/jobs/{low}")["tasks"]} == {"running"}
     equal = site.api("POST", "/v1/jobs:plan", {**spec, "priority": 10}).json
     assert equal["stops"] == [] and equal["starts_now"] is False, equal
