@@ -171,8 +171,8 @@ static struct plan_need serving(const struct plan_lane *lane, size_t g)
     return need;
 }
 
-// All that could serve one of the job's tasks, were they empty. Like the next one, whether a node
-// is open now that was not.
+// All that could serve one of the job's tasks, were they empty and there. Like the next one,
+// whether a node is open now that was not.
 static bool close_eligible(struct plan_index *x, const struct plan_lane *lane)
 {
     bool more = false;
@@ -181,6 +181,7 @@ static bool close_eligible(struct plan_index *x, const struct plan_lane *lane)
         bool serves = false;
         empty.free = empty.total;
         empty.exclusive = empty.tasks = 0;
+        empty.ineligible = NULL; // it may be back when nobody looks
         empty.gpus_free = UINT64_MAX;
         struct plan_view v = plan_view_of(&empty);
         v.ports = PLAN_MAX_PORTS;
@@ -275,11 +276,13 @@ static int stay(struct plan_queue *q, struct plan_index *x, const struct plan_qu
 
 bool plan_queue_await(struct plan_queue *q, bool awaited)
 {
-    bool over = q->awaited && !awaited && q->head.entry && q->head.awaits;
+    bool again = q->head.entry && q->head.awaits;
     q->awaited = awaited;
-    if (over)
+    if (again && !awaited)
         plan_queue_grew(q);
-    return over;
+    else if (again)
+        q->head.due = true;
+    return again;
 }
 
 // What ends now for its sake tells where and when it starts.
@@ -441,11 +444,12 @@ static int keep_on(struct plan_queue *q, struct plan_index *x, const struct plan
     head->since_ms = q->kept_since_ms;
     head->strict = q->now_ms - head->since_ms >= q->policy.hold_after_ms;
     int r = stay(q, x, run, e->lane, &found);
+    if (r == 0)
+        forget_kept(q); // nobody is awaited any more, or it is the head
     if (r < 0 || !found.possible) {
         *head = before;
         return r;
     }
-    forget_kept(q);
     head->due = true;
     if (before.entry)
         plan_queue_grew(q);
@@ -463,7 +467,8 @@ int reserve_begin(struct plan_queue *q, struct plan_index *x, const struct plan_
     bool strict = r->overdue || q->now_ms - r->since_ms >= q->policy.hold_after_ms;
     bool passed = r->start_ms != PLAN_NEVER && r->start_ms <= q->now_ms;
     bool ask = (r->start_ms == PLAN_NEVER || r->shaken) && q->now_ms - r->made_ms >= AGAIN_MS;
-    if (r->mark == x->mark && strict == r->strict && !passed && !ask && !r->awaits)
+    bool told = r->awaits && !q->awaited; // they do not come
+    if (r->mark == x->mark && strict == r->strict && !passed && !ask && !told)
         return 0;
     r->strict = strict;
     int ret = stay(q, x, run, r->entry->lane, &found);
