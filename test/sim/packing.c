@@ -131,8 +131,10 @@ static void report(struct pack *p, const char *name, int mode, enum pack_policy 
 {
     struct result r = {0};
     for (unsigned s = 1; s <= seeds; s++)
-        if (run(p, mode, policy, s, &r) < 0)
+        if (run(p, mode, policy, s, &r) < 0) {
+            (void)fprintf(stderr, "packing: out of memory, or nothing asks for cards\n");
             exit(1);
+        }
     printf("%-24s %8.2f %8.2f %8.2f %8.3f %9.3f %9.2f\n", name, 100 * r.at_full / seeds,
            100 * r.at_end / seeds, 100 * r.given / seeds, r.fragmented / seeds,
            (double)r.passed / (double)r.arrived, r.seconds * 1e6 / (double)r.arrived);

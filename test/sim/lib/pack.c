@@ -112,7 +112,7 @@ static uint64_t state;
 static size_t pick(size_t n)
 {
     state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (size_t)(state >> 33) % n;
+    return n ? (size_t)(state >> 33) % n : 0;
 }
 
 static void empty(struct pack *p)
@@ -168,6 +168,8 @@ int pack_draw(struct pack *p, uint64_t seed)
     }
     for (size_t i = 0; i < p->n_order; i++)
         asked += (double)pack_asks(&p->kinds[p->order[i]]);
+    if (asked <= 0 || target <= 0)
+        return -EINVAL;    // more of the same would never be enough
     while (asked > target) // a trace of more: without some of them
         asked -= (double)pack_asks(&p->kinds[p->order[--p->n_order]]);
     empty(p);

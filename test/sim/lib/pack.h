@@ -48,7 +48,8 @@ struct pack *pack_new(const struct trace_node *nodes, size_t n_nodes, const stru
 void pack_free(struct pack *p);
 // Thousandths of cards that a task of the kind counts as.
 int64_t pack_asks(const struct pack_kind *k);
-// All nodes free, and another order of arrival. -ENOMEM.
+// All nodes free, and another order of arrival. -EINVAL (no cards, or no task asks for any),
+// -ENOMEM.
 int pack_draw(struct pack *p, uint64_t seed) WARN_UNUSED;
 
 // First fit: by number. Best fit: the least sum of what remains, cpu and cards as parts of the

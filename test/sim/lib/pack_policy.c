@@ -80,10 +80,9 @@ static double growth(const struct pack *p, const struct pack_node *n, const stru
 static void look_gradient(const struct pack *p, const struct pack_node *n,
                           const struct pack_kind *k, struct pack_seen *s)
 {
-    s->score = INFINITY;
-    if (s->card < 0)
-        s->score = growth(p, n, k, -1);
-    for (int c = 0, first = s->card; first >= 0 && c < n->n_cards; c++) {
+    bool shared = s->card >= 0;
+    s->score = shared ? INFINITY : growth(p, n, k, -1);
+    for (int c = 0; shared && c < n->n_cards; c++) {
         bool again = false; // as an earlier card
         for (int b = 0; b < c; b++)
             again |= n->milli[b] == n->milli[c];

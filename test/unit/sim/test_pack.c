@@ -5,6 +5,9 @@
 
 #include "test/unit/suite.h"
 
+#include <errno.h>
+#include <stdio.h>
+
 #define NEAR(got, expected) ck_assert_double_eq_tol(got, expected, 1e-9)
 #define CORES(n) ((n)*1000)
 
@@ -62,6 +65,10 @@ START_TEST(what_arrives)
             ck_assert_int_eq(asked(p), sum);
             pack_free(p);
         }
+        const struct trace_job no_cards = task(1, 0, 1000, "");
+        struct pack *none = pack_new(two, 2, &no_cards, 1, false);
+        ck_assert_int_eq(pack_draw(none, 7), -EINVAL);
+        pack_free(none);
         // More than 130 %: without some.
         const struct trace_job many[] = {task(1, 2, 1000, ""), task(1, 2, 1000, ""),
                                          task(1, 2, 1000, ""), task(1, 2, 1000, ""),
