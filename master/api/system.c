@@ -96,30 +96,43 @@ static void warn_identity(const struct node *n, json_t *warnings)
              n->name, (long long)renewal_days_left(now, i->cert_until_ms));
 }
 
+#define NODE_WARNINGS_MAX 100 // of nodes; when all are away there is one word for the rest
+
+static void warn_node(struct cluster *c, const struct node *n, json_t *warnings)
+{
+    if (n->state == NODE_NOT_READY || n->state == NODE_UNREACHABLE)
+        warn(warnings, "node %s is %s: %s", n->name, node_state_to_string(n->state), n->reason);
+    else if (n->disk_percent >= cluster_settings(c)->disk_warn_percent)
+        warn(warnings, "node %s: its disk is %d %% full", n->name, n->disk_percent);
+    if (n->orphans > 0 && n->state == NODE_READY)
+        warn(warnings,
+             "node %s runs %d task%s of jobs that this master does not know: `meadow node show "
+             "%s`",
+             n->name, n->orphans, n->orphans == 1 ? "" : "s", n->name);
+    if (n->draining) {
+        char text[REASON_BYTES];
+        node_drain_text(n, text, sizeof(text));
+        warn(warnings, "node %s is %s", n->name, text);
+    }
+    warn_identity(n, warnings);
+}
+
 static void put_nodes(struct cluster *c, json_t *j, json_t *warnings)
 {
     struct resources total = {0}, used = {0};
     json_t *nodes = json_object();
+    unsigned more = 0;
     for (const struct node *n = cluster_nodes(c); n; n = n->hh.next) {
         if (n->state == NODE_READY || n->state == NODE_NOT_READY)
             add(&total, &n->total);
         add(&used, &n->reserved);
-        if (n->state == NODE_NOT_READY || n->state == NODE_UNREACHABLE)
-            warn(warnings, "node %s is %s: %s", n->name, node_state_to_string(n->state), n->reason);
-        else if (n->disk_percent >= cluster_settings(c)->disk_warn_percent)
-            warn(warnings, "node %s: its disk is %d %% full", n->name, n->disk_percent);
-        if (n->orphans > 0 && n->state == NODE_READY)
-            warn(warnings,
-                 "node %s runs %d task%s of jobs that this master does not know: `meadow node show "
-                 "%s`",
-                 n->name, n->orphans, n->orphans == 1 ? "" : "s", n->name);
-        if (n->draining) {
-            char text[REASON_BYTES];
-            node_drain_text(n, text, sizeof(text));
-            warn(warnings, "node %s is %s", n->name, text);
-        }
-        warn_identity(n, warnings);
+        if (json_array_size(warnings) < NODE_WARNINGS_MAX)
+            warn_node(c, n, warnings);
+        else
+            more += n->state != NODE_READY || n->draining;
     }
+    if (more)
+        warn(warnings, "and %u nodes more are not ready, or drained: `meadow node list`", more);
     json_put_i64(nodes, "total", cluster_node_count(c));
     for (int s = 0; s < NODE_STATE_MAX; s++)
         json_put_i64(nodes, node_state_to_string((enum node_state)s),

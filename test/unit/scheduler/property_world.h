@@ -34,7 +34,8 @@ struct want {
     enum { ABSENT, WAITS, RUNS, OVER } is;
     unsigned started_in; // run
     bool preemptible, stopping, stuck;
-    unsigned stopped_in; // run
+    unsigned stopped_in;   // run
+    const struct want *by; // for which it was stopped
 };
 
 static struct plan_node nodes[NODES];
@@ -138,6 +139,7 @@ static void preempt(const struct plan_entry *e, const struct plan_victim *v, voi
     CHECK(w->shape.priority < stopped_for->shape.priority, "%s is stopped for an equal", AT, w->id);
     w->stopping = true;
     w->stopped_in = runs;
+    w->by = stopped_for;
     seen_stops++;
 }
 
@@ -191,6 +193,7 @@ static void check_stopped(void)
             return;
     CHECK(fits_without(w, NULL), "%s does not fit in what is stopped for it", AT, w->id);
     for (size_t k = 0; k < n_wants; k++)
-        CHECK(!wants[k].stopping || wants[k].stopped_in != runs || !fits_without(w, &wants[k]),
+        CHECK(!wants[k].stopping || wants[k].stopped_in != runs || wants[k].by != w ||
+                  !fits_without(w, &wants[k]),
               "%s is stopped for nothing", AT, wants[k].id);
 }
