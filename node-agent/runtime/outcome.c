@@ -34,6 +34,12 @@ static bool stop_was_asked(const struct attempt_dirs *d, const char *id)
     return access(path, F_OK) == 0;
 }
 
+// What the agent wrote of an end that nobody saw has no exit code.
+static bool was_seen(enum attempt_cause cause)
+{
+    return cause != CAUSE_UNKNOWN && cause != CAUSE_NEVER_STARTED && cause != CAUSE_NODE_LOST;
+}
+
 int outcome_ended(const struct attempt_dirs *d, const char *id, struct attempt_status *ret)
 {
     struct exit_record rec;
@@ -45,7 +51,7 @@ int outcome_ended(const struct attempt_dirs *d, const char *id, struct attempt_s
     ret->health = attempt_health_read(d, id);
     ret->oom = rec.cause == CAUSE_OOM;
     ret->exit_code = rec.code;
-    ret->has_exit = true;
+    ret->has_exit = was_seen(rec.cause);
     ret->signal = rec.signal;
     ret->started_ms = rec.started_ms;
     ret->ended_ms = rec.ended_ms;

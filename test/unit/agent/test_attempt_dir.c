@@ -4,6 +4,7 @@
 
 #include "node-agent/attempt_dir.h"
 #include "node-agent/init/lease.h"
+#include "node-agent/runtime/outcome.h"
 #include "test/unit/suite.h"
 
 #include <errno.h>
@@ -214,6 +215,24 @@ START_TEST(exit_record)
     }
 END_TEST
 
+// The agent's own word on an attempt whose end nobody saw, read by the next instance.
+START_TEST(a_verdict_has_no_exit_code)
+    {
+        struct attempt_status s;
+        claim();
+        write_out("out/exit", "0 0 unknown 1000 2000 gone\n");
+        ck_assert_int_eq(outcome_ended(&dirs, id, &s), 0);
+        ck_assert_int_eq(s.cause, CAUSE_UNKNOWN);
+        ck_assert(!s.has_exit);
+        write_out("out/exit", "0 0 never_started 1000 2000 x\n");
+        ck_assert_int_eq(outcome_ended(&dirs, id, &s), 0);
+        ck_assert(!s.has_exit);
+        write_out("out/exit", "0 0 exit 1000 2000 \n");
+        ck_assert_int_eq(outcome_ended(&dirs, id, &s), 0);
+        ck_assert(s.has_exit);
+    }
+END_TEST
+
 START_TEST(started_record)
     {
         pid_t pid;
@@ -302,6 +321,7 @@ int main(void)
     tcase_add_test(t, claim_cut_short_is_none);
     tcase_add_test(t, remove_takes_both_folders);
     tcase_add_test(t, exit_record);
+    tcase_add_test(t, a_verdict_has_no_exit_code);
     tcase_add_test(t, started_record);
     tcase_add_test(t, links_and_pipes_are_not_followed);
     tcase_add_test(t, lock_tells_of_a_living_init);
