@@ -186,17 +186,21 @@ struct plan_head plan_queue_head(const struct plan_queue *q);
 // than was told: the reservation is found anew in a run to come, not more often than once a second;
 // `now`: in the next one.
 void plan_queue_shaken(struct plan_queue *q, bool now);
+struct plan_sticky {
+    const char *id; // NULL = none
+    int64_t since_ms;
+    bool overdue; // it was overtaken as often as may be
+};
 // Before the first run of a queue that goes on where another one ended: which job was the head,
 // since when. It is again as soon as an empty cluster would have it, whatever the shares say now,
 // unless a higher priority is the head; not known any more after hold_after_ms.
-void plan_queue_restore_head(struct plan_queue *q, const char *id, int64_t since_ms,
-                             int64_t now_ms);
+void plan_queue_restore_head(struct plan_queue *q, const struct plan_sticky *head, int64_t now_ms);
 // Whether nodes that are away may be back soon. While they may, a head that can't start without
 // them stays the head, and nothing after it in order starts on a node that could serve it. So it is
 // from plan_queue_restore_head on. True: work may start now that could not.
 bool plan_queue_await(struct plan_queue *q, bool awaited);
 // What is to be restored then: the head, or one that was restored and is not the head yet.
-const char *plan_queue_sticky(const struct plan_queue *q, int64_t *ret_since_ms);
+struct plan_sticky plan_queue_sticky(const struct plan_queue *q);
 
 // Whether a is looked at before b: the head first in its priority, then as said above.
 bool plan_queue_before(struct plan_queue *q, const struct plan_entry *a,

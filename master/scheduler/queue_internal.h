@@ -109,6 +109,7 @@ struct plan_queue {
     char kept_id[64];        // "" = none
     struct plan_entry *kept; // NULL = it does not wait
     int64_t kept_since_ms, kept_until_ms;
+    bool kept_overdue;
     bool awaited; // plan_queue_await
     struct elder elder;
     struct plan_refusals impossible; // on an empty cluster, too; since capacity grew

@@ -388,19 +388,20 @@ void reserve_check(struct plan_queue *q, struct plan_index *x)
 
 // --- the head of before ---
 
-void plan_queue_restore_head(struct plan_queue *q, const char *id, int64_t since_ms, int64_t now_ms)
+void plan_queue_restore_head(struct plan_queue *q, const struct plan_sticky *head, int64_t now_ms)
 {
-    (void)snprintf(q->kept_id, sizeof(q->kept_id), "%s", id);
-    q->kept_since_ms = since_ms;
+    (void)snprintf(q->kept_id, sizeof(q->kept_id), "%s", head->id);
+    q->kept_since_ms = head->since_ms;
+    q->kept_overdue = head->overdue;
     q->kept_until_ms = now_ms + q->policy.hold_after_ms;
     q->awaited = true;
 }
 
-const char *plan_queue_sticky(const struct plan_queue *q, int64_t *ret_since_ms)
+struct plan_sticky plan_queue_sticky(const struct plan_queue *q)
 {
-    const struct plan_entry *e = q->head.entry ? q->head.entry : q->kept;
-    *ret_since_ms = q->head.entry ? q->head.since_ms : q->kept_since_ms;
-    return e ? e->id : NULL;
+    if (q->head.entry)
+        return (struct plan_sticky){q->head.entry->id, q->head.since_ms, q->head.overdue};
+    return (struct plan_sticky){q->kept ? q->kept->id : NULL, q->kept_since_ms, q->kept_overdue};
 }
 
 void reserve_added(struct plan_queue *q, struct plan_entry *e)
@@ -442,7 +443,8 @@ static int keep_on(struct plan_queue *q, struct plan_index *x, const struct plan
         return 0;
     become_head(q, e);
     head->since_ms = q->kept_since_ms;
-    head->strict = q->now_ms - head->since_ms >= q->policy.hold_after_ms;
+    head->overdue = q->kept_overdue;
+    head->strict = head->overdue || q->now_ms - head->since_ms >= q->policy.hold_after_ms;
     int r = stay(q, x, run, e->lane, &found);
     if (r == 0)
         forget_kept(q); // nobody is awaited any more, or it is the head

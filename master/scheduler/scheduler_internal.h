@@ -16,6 +16,7 @@ struct scheduler {
     struct kept_off *kept_off; // by user and name (scheduler_keepers.h)
     char head[JOB_ID_BYTES];   // as stored; "" = none
     int64_t head_since_ms;
+    bool head_overdue;
     struct job *preemptible;           // that hold a node
     int preempting;                    // of them: being stopped for others
     struct plan_victim *victims;       // scratch

@@ -113,7 +113,9 @@ int scheduler_head_from_record(struct cluster *c, const json_t *j, struct err *e
         return r;
     (void)snprintf(s->head, sizeof(s->head), "%s", id);
     s->head_since_ms = json_opt_time(j, "since");
-    plan_queue_restore_head(s->queue, s->head, s->head_since_ms, clock_real_ms());
+    s->head_overdue = json_opt_bool(j, "overdue", false);
+    const struct plan_sticky head = {s->head, s->head_since_ms, s->head_overdue};
+    plan_queue_restore_head(s->queue, &head, clock_real_ms());
     return 0;
 }
 
@@ -121,20 +123,24 @@ int scheduler_head_from_record(struct cluster *c, const json_t *j, struct err *e
 static void collect_head(struct cluster *c)
 {
     struct scheduler *s = c->scheduler;
-    int64_t since_ms;
-    const char *id = plan_queue_sticky(s->queue, &since_ms);
-    if (c->options.restored ||
-        (id ? strcmp(id, s->head) == 0 && since_ms == s->head_since_ms : !s->head[0]))
+    const struct plan_sticky head = plan_queue_sticky(s->queue);
+    bool same = head.id ? strcmp(head.id, s->head) == 0 && head.since_ms == s->head_since_ms &&
+                              head.overdue == s->head_overdue
+                        : !s->head[0];
+    if (c->options.restored || same)
         return;
-    (void)snprintf(s->head, sizeof(s->head), "%s", id ? id : "");
-    s->head_since_ms = since_ms;
-    if (!id) {
+    (void)snprintf(s->head, sizeof(s->head), "%s", head.id ? head.id : "");
+    s->head_since_ms = head.since_ms;
+    s->head_overdue = head.overdue;
+    if (!head.id) {
         cluster_del(c, HEAD_KEY);
         return;
     }
     cleanup_json json_t *j = json_object();
-    json_put_str(j, "job", id);
-    json_put_time(j, "since", since_ms);
+    json_put_str(j, "job", head.id);
+    json_put_time(j, "since", head.since_ms);
+    if (head.overdue)
+        json_put_bool(j, "overdue", true);
     cluster_put(c, HEAD_KEY, json_text(j), 0);
 }
 

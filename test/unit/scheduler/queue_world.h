@@ -245,9 +245,9 @@ static void scene_restart(struct scene *s)
 {
     char head[8] = "";
     bool waits[SCENE_JOBS];
-    int64_t since_ms;
-    const char *id = plan_queue_sticky(s->queue, &since_ms);
-    (void)snprintf(head, sizeof(head), "%s", id ? id : "");
+    struct plan_sticky sticky = plan_queue_sticky(s->queue);
+    (void)snprintf(head, sizeof(head), "%s", sticky.id ? sticky.id : "");
+    sticky.id = head;
     for (size_t i = 0; i < s->n_jobs; i++)
         waits[i] = s->jobs[i].entry.lane != NULL;
     scene_end_all(s);
@@ -255,7 +255,7 @@ static void scene_restart(struct scene *s)
     s->queue = plan_queue_new();
     plan_queue_set_policy(s->queue, &s->policy);
     if (head[0])
-        plan_queue_restore_head(s->queue, head, since_ms, s->now_ms);
+        plan_queue_restore_head(s->queue, &sticky, s->now_ms);
     for (size_t i = 0; i < s->n_jobs; i++) {
         struct scene_job *j = &s->jobs[i];
         if (j->runs)

@@ -150,6 +150,11 @@ START_TEST(what_passed_it_counts_on_when_it_is_queued_anew)
         }
         ck_assert_str_eq(plan_queue_head(s.queue).id, "big");
         ck_assert(plan_queue_head(s.queue).strict);
+        scene_restart(&s); // a new master knows
+        pass(&s, 24, 25);
+        ck_assert_str_eq(plan_queue_head(s.queue).id, "big");
+        ck_assert(plan_queue_head(s.queue).strict);
+        ck_assert_ptr_nonnull(s.jobs[s.n_jobs - 1].entry.lane); // what came waits
         scene_free(&s);
     }
 END_TEST
