@@ -167,18 +167,16 @@ bool tokens_check(struct tokens *t, const char *text, struct principal *ret)
     return true;
 }
 
-// A new one with an id that begins with `kind`, and its secret. finish() takes or frees it.
-static int begin(char kind, char secret[SECRET_CHARS + 1], struct token **ret, struct err *e)
+// A new one with an id that begins with `kind`, and its secret; finish() takes or frees it. NULL
+// without memory or random numbers.
+static struct token *begin(char kind, char secret[SECRET_CHARS + 1])
 {
     struct token *x = calloc(1, sizeof(*x));
-    if (!x)
-        return err_set(e, -ENOMEM, "out of memory");
-    if (id_new(kind, x->id) < 0 || id_random(secret, SECRET_CHARS) < 0) {
+    if (x && (id_new(kind, x->id) < 0 || id_random(secret, SECRET_CHARS) < 0)) {
         free(x);
-        return err_set(e, -EIO, "no random numbers");
+        return NULL;
     }
-    *ret = x;
-    return 0;
+    return x;
 }
 
 static int finish(struct tokens *t, struct token *x, const char *text, int64_t ttl_ms)
@@ -219,16 +217,15 @@ int tokens_create(struct tokens *t, const char *user, enum role role, const char
     char secret[SECRET_CHARS + 1];
     if (tidy(t, user) >= PER_USER_MAX)
         return err_set(e, -EBUSY, "%s has %d tokens: revoke some", user, PER_USER_MAX);
-    struct token *x;
-    int r = begin('t', secret, &x, e);
-    if (r < 0)
-        return r;
+    struct token *x = begin('t', secret);
+    if (!x)
+        return err_set(e, -ENOMEM, "out of memory or random numbers");
     x->role = role;
     (void)snprintf(x->name, sizeof(x->name), "%s", name);
     (void)snprintf(x->user, sizeof(x->user), "%s", user);
     (void)snprintf(ret_text, TOKEN_TEXT_BYTES, "mtok_%s_%s", x->id, secret);
     memcpy(ret_id, x->id, ID_BYTES);
-    r = finish(t, x, ret_text, ttl_ms);
+    int r = finish(t, x, ret_text, ttl_ms);
     OPENSSL_cleanse(secret, sizeof(secret));
     return r < 0 ? err_set(e, r, "hashing failed") : 0;
 }
@@ -322,16 +319,15 @@ int tokens_join_create(struct tokens *t, const char *ca_fingerprint, int64_t use
                        struct err *e)
 {
     char secret[SECRET_CHARS + 1];
-    struct token *x;
-    int r = begin('k', secret, &x, e);
-    if (r < 0)
-        return r;
+    struct token *x = begin('k', secret);
+    if (!x)
+        return err_set(e, -ENOMEM, "out of memory or random numbers");
     x->join = true;
     x->role = ROLE_NODE;
     x->uses_left = uses;
     x->approved = approved;
     (void)snprintf(ret_text, TOKEN_TEXT_BYTES, "mjoin_%s_%s%s", ca_fingerprint, x->id, secret);
-    r = finish(t, x, ret_text, ttl_ms);
+    int r = finish(t, x, ret_text, ttl_ms);
     OPENSSL_cleanse(secret, sizeof(secret));
     if (r < 0)
         return err_set(e, r, "hashing failed");
