@@ -99,7 +99,7 @@ START_TEST(test_a_clock_that_is_put_right_moves_no_promise)
         clock_format_ms(clock_real_ms() + 2 * hour, at);
         (void)snprintf(fixed + 12, sizeof(fixed) - 12, "%s\"", at);
         struct job *j = put("x", "\"wait_limit\":\"30m\",\"deadline\":\"50m\"");
-        struct job *y = put("y", fixed);
+        (void)put("y", fixed);
         ck_assert_uint_eq(cluster->limits[LIMIT_BOOT].n, 1);
         ck_assert_uint_eq(cluster->limits[LIMIT_WALL].n, 1);
         int64_t boot = j->submitted_boot_ms, real = j->submitted_ms;
@@ -107,7 +107,7 @@ START_TEST(test_a_clock_that_is_put_right_moves_no_promise)
         stored("x", "submitted_at", json_string(at)); // by a clock that was an hour behind
         restart_cluster(2);
         j = cluster_job_find(cluster, "x", NULL);
-        y = cluster_job_find(cluster, "y", NULL);
+        struct job *y = cluster_job_find(cluster, "y", NULL);
         ck_assert_int_eq(j->submitted_ms, real - hour);
         ck_assert_int_eq(j->limits[LIMIT_BOOT].ms, boot + hour / 2);
         ck_assert_int_le(llabs(job_start_by(j) - (real + hour / 2)), 1000);
