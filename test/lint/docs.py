@@ -4,6 +4,7 @@
 
 Usage: docs.py [TOP]; one line per finding, exit status 1 when there is any.
  - commands and their options: cli/command.c and docs/man/meadow.1, each of the other; what the docs call `meadow ...` exists
+ - options of the daemons and of meadow-init, and their man pages, each of the other
  - fields of master.yml and agent.yml: the tables in config.c and the sample files, each of the other
  - fields of the job file: proto/job_spec_*.c and docs/job-file.md
  - routes that the docs name: master/api/routes.c
@@ -93,6 +94,17 @@ def check_commands():
                     yield f"{where}: `meadow {name}` has no --{option}"
 
 
+def check_options(source, page):
+    table = text(source)
+    there = set(re.findall(r'\{"([a-z-]+)",\s+(?:required_argument|no_argument)', table)) | set(re.findall(r'"--([a-z-]+)"', table))
+    man = re.sub(r"^\.Dl .*", "", text(page), flags=re.M).replace("Fl -", "--")  # .Dl: an example's line
+    shown = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", plain(man)))
+    for option in sorted(there - shown):
+        yield f"{page}: nothing about --{option} of {source}"
+    for option in sorted(shown - there):
+        yield f"{page}: --{option} is no option of {source}"
+
+
 # --- configurations ---
 
 def sample_fields(name):
@@ -168,7 +180,9 @@ def check_names():
 
 
 def main():
-    findings = [*check_commands(), *check_config("deploy/master.yml.sample", "master/config.c"),
+    findings = [*check_commands(), *check_options("master/main.c", "docs/man/meadow-master.8"),
+                *check_options("node-agent/main.c", "docs/man/meadow-agent.8"), *check_options("node-agent/init/args.c", "docs/man/meadow-init.8"),
+                *check_config("deploy/master.yml.sample", "master/config.c"),
                 *check_config("deploy/agent.yml.sample", "node-agent/config.c"), *check_job_fields(), *check_routes(), *check_names()]
     for finding in findings:
         print(finding)
