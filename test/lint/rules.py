@@ -9,6 +9,7 @@ Usage: rules.py [TOP]; one line per finding, exit status 1 when there is any.
  - every source opens with an SPDX line
  - every .c of common, proto, master, node-agent has a unit test, or a reason in no_unit_test.txt
  - no sleeping, in daemons or in tests
+ - programs of unit tests end as test/unit/suite.h has it
  - every row of "What happens when..." in docs/operations.md names a system test that is there
 """
 import re
@@ -139,6 +140,11 @@ def check_sleep(path):
             yield f"{rel(path)}:{number}: sleeps; wait for the event, with a bound"
 
 
+def check_suite(path):
+    if rel(path).startswith("test/unit/") and path.name != "suite.h" and "srunner_create(" in path.read_text():
+        yield f"{rel(path)}: runs its suite itself; run_case() and run_suite() of test/unit/suite.h do"
+
+
 def own_header(path):
     """The header a .c belongs to: its first include of ours."""
     return next((name for _, kind, name in includes(path) if kind == '"'), None)
@@ -195,7 +201,7 @@ def check_fault_table():
 def main():
     findings = []
     for path in sources(".c", ".h"):
-        for check in (check_includes, check_pure, check_lengths, check_spdx, check_sleep):
+        for check in (check_includes, check_pure, check_lengths, check_spdx, check_sleep, check_suite):
             findings += check(path)
     for path in sources(".py", ".sh"):
         for check in (check_lengths, check_sleep, check_spdx):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Deaths of children and of others, with pidfds and where the system has none.
 #include "common/pid_watch.h"
+#include "test/unit/suite.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -152,7 +153,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("pid_watch");
     TCase *t = tcase_create("pid_watch");
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, child_that_ends, 0, 3);
@@ -160,10 +160,5 @@ int main(void)
     tcase_add_loop_test(t, somebody_elses, 0, 3);
     tcase_add_loop_test(t, nobody, 0, 3);
     tcase_add_loop_test(t, cancelled, 0, 3);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("pid_watch", t);
 }

@@ -4,6 +4,7 @@
 
 #include "master/cluster/cluster_internal.h"
 #include "master/logs/log_store.h"
+#include "test/unit/suite.h"
 
 static int by_attempt(const void *a, const void *b)
 {
@@ -201,7 +202,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("lost_logs");
     TCase *t = tcase_create("lost_logs");
     tcase_add_checked_fixture(t, begin, teardown);
     tcase_add_test(t, test_nobodys_go_first);
@@ -209,10 +209,5 @@ int main(void)
     tcase_add_test(t, test_nothing_goes_before_nodes_have_told);
     tcase_add_test(t, test_logs_of_orphans_stay);
     tcase_add_test(t, test_in_steps);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_run_all(r, CK_NORMAL);
-    int failed = srunner_ntests_failed(r);
-    srunner_free(r);
-    return failed != 0;
+    return run_case("lost_logs", t);
 }
