@@ -340,8 +340,12 @@ void jobs_stop(struct call *call)
 static bool stop_filter(struct call *call, const json_t *body, struct job_filter *f)
 {
     const char *state = json_opt_str(body, "state", "");
-    *f = (struct job_filter){.user = json_opt_str(body, "user", NULL),
-                             .states = states_of(state) & ~OVER};
+    const json_t *user = json_object_get(body, "user");
+    if (user && !json_is_string(user)) { // not read as everybody's
+        api_problem(call, 422, "user: expected a name, or no such member for everybody's jobs");
+        return false;
+    }
+    *f = (struct job_filter){.user = json_string_value(user), .states = states_of(state) & ~OVER};
     if (!f->states) {
         api_problem(call, 422,
                     "state: expected live or the state of a job that is not over, found \"%.40s\"",

@@ -134,6 +134,9 @@ int64_t lease_over_at(int64_t heard, int64_t granted, int64_t lease_ms);
 void former_begin(struct cluster *c, struct node *n);
 // Whether a status from the new machine says nothing about what the one before runs.
 bool former_ignores(struct task *t, const struct attempt_status *s);
+// When the machine before can run the task, which is marked, no more; nothing that the new one does
+// or that is said of it makes that sooner.
+int64_t former_over_at(const struct node *n, const struct task *t);
 void former_judge(struct cluster *c, struct node *n, int64_t now_boot_ms);
 // settle.c: looks whether work may be placed again.
 void settle_look(struct cluster *c);

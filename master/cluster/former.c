@@ -31,6 +31,11 @@ bool former_ignores(struct task *t, const struct attempt_status *s)
     return t->former;
 }
 
+int64_t former_over_at(const struct node *n, const struct task *t)
+{
+    return lease_over_at(n->former_seen_boot_ms, n->former_granted_boot_ms, t->lease_ms);
+}
+
 void former_judge(struct cluster *c, struct node *n, int64_t now_boot_ms)
 {
     char reason[REASON_BYTES];
@@ -43,9 +48,7 @@ void former_judge(struct cluster *c, struct node *n, int64_t now_boot_ms)
         struct task *t = a->task;
         if (!t || !t->former || a->removed)
             continue;
-        int64_t over =
-            lease_over_at(n->former_seen_boot_ms, n->former_granted_boot_ms, t->lease_ms);
-        if (now_boot_ms < over) {
+        if (now_boot_ms < former_over_at(n, t)) {
             n->has_former = true;
             continue;
         }

@@ -136,7 +136,8 @@ struct left { // what is still on a silent node
     bool leased, waiting;
 };
 
-// While moves are held only those are over that shall run nowhere else either.
+// While moves are held only those are over that shall run nowhere else either. What the machine
+// before it was given is former_judge's.
 static struct left judge_tasks(struct cluster *c, struct node *n, int64_t now, const char *reason)
 {
     struct left left = {0};
@@ -146,7 +147,7 @@ static struct left judge_tasks(struct cluster *c, struct node *n, int64_t now, c
         struct task *t = a->task;
         if (!t || a->removed || t->state >= TASK_SUCCEEDED || t->logs_late)
             continue;
-        if ((!n->off && now < over_at(c, n, t->lease_ms)) ||
+        if (t->former || (!n->off && now < over_at(c, n, t->lease_ms)) ||
             (held && t->job->state != JOB_STOPPING))
             left.leased = true;
         else if (waits_for_a_word(n, t))
@@ -284,6 +285,7 @@ static void on_after_poll(uv_check_t *check)
     settle_look(c);
     lost_logs_look(c);
     history_look(c);
+    job_drop_look(c);
     forget_grant(c, clock_boot_ms());
     give_back_memory(c);
 }

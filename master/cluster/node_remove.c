@@ -177,7 +177,7 @@ static bool holds_work(const struct node *n)
 static void set_deadline(const struct cluster *c, struct node *n)
 {
     struct node_identity *i = &n->identity;
-    int64_t grace = 0, lease = c->options.lease_ms, now = clock_boot_ms();
+    int64_t grace = 0, lease = c->options.lease_ms, now = clock_boot_ms(), former = 0;
     for (const struct assignment *a = n->assignments; a; a = a->hh.next) {
         if (!a->task || a->removed)
             continue;
@@ -185,12 +185,16 @@ static void set_deadline(const struct cluster *c, struct node *n)
             grace = task_component(a->task)->grace_ms;
         if (a->task->lease_ms > lease)
             lease = a->task->lease_ms;
+        if (a->task->former && former_over_at(n, a->task) > former)
+            former = former_over_at(n, a->task);
     }
     i->renew_until_boot_ms = n->connected ? now + grace + CONFIRM_MS : now;
     i->remove_deadline_boot_ms = i->renew_until_boot_ms + lease + lease_margin_ms(lease);
     int64_t granted = n->granted_until_boot_ms + lease_margin_ms(n->granted_until_boot_ms - now);
     if (n->granted_until_boot_ms > now && granted > i->remove_deadline_boot_ms)
         i->remove_deadline_boot_ms = granted;
+    if (former > i->remove_deadline_boot_ms)
+        i->remove_deadline_boot_ms = former;
 }
 
 void node_remove_check(struct cluster *c, struct node *n)

@@ -137,6 +137,12 @@ static int max_tasks(const struct kept *k, size_t i)
     return end && end != text && !*end && n > 0 && n <= INT_MAX ? (int)n : k->max_tasks;
 }
 
+// All that is there, whose ever it is.
+static int tasks_of(const struct node *n)
+{
+    return n->tasks + n->orphans;
+}
+
 static void fill(struct kept *k, size_t i)
 {
     const struct node *x = k->node_of[i];
@@ -155,7 +161,7 @@ static void fill(struct kept *k, size_t i)
         .n_labels = k->labels[i].n,
         .cards = k->labels[i].cards,
         .n_cards = k->labels[i].n_cards,
-        .tasks = x->tasks + x->orphans,
+        .tasks = tasks_of(x),
         .max_tasks = max_tasks(k, i),
         .exclusive = x->exclusive,
         .holder = x->holder,
@@ -229,7 +235,7 @@ int kept_refresh(struct kept *k, struct node *nodes, struct kept_change *ret)
             return r;
         // Who wants nobody else there, or keeps off somebody, waits for tasks that hold nothing,
         // too.
-        ret->grew |= k->node_of[slot]->tasks < k->nodes[slot].tasks;
+        ret->grew |= tasks_of(k->node_of[slot]) < k->nodes[slot].tasks;
         bool barred = k->nodes[slot].ineligible;
         fill(k, slot);
         ret->shaken |= barred != (k->nodes[slot].ineligible != NULL);

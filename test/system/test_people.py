@@ -193,6 +193,8 @@ def test_many_jobs_are_stopped_by_whom_they_belong_to(people):
     assert people.api("vic", "POST", "/v1/jobs:stop", {"state": "live"}).status == 403
     for wrong in ({}, {"state": "over"}, {"state": "none"}):
         assert "state: expected" in detail(people.api("bob", "POST", "/v1/jobs:stop", wrong), 422)
+    for wrong in (5, None, ["bob"]):
+        assert "user: expected" in detail(people.api("olga", "POST", "/v1/jobs:stop", {"state": "live", "user": wrong}), 422)
     first = people.api("bob", "POST", "/v1/jobs:stop?limit=2", {"state": "pending"})
     assert first.status == 200 and first.json == {"stopped": 2, "next": bobs[3], "grace": "10s"}
     states = {j["id"]: j["state"] for j in people.api("bob", "GET", "/v1/jobs?user=bob").json["items"]}

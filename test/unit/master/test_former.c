@@ -116,6 +116,45 @@ START_TEST(the_next_master_waits_too)
     }
 END_TEST
 
+// A master that stopped as planned had let the machine before run for longer than leases are.
+static void granted_longer(void)
+{
+    replaced();
+    a.node->former_granted_boot_ms = clock_boot_ms() + 600000;
+}
+
+START_TEST(the_new_ones_silence_is_no_end)
+    {
+        struct agent others[2] = {0};
+        struct err e = {""};
+        granted_longer();
+        agent_join(&others[0], "n2", 4);
+        agent_join(&others[1], "n3", 4);
+        a.node->seen_boot_ms -= 300000;
+        cluster->judge_from_ms -= 300000;
+        liveness_judge(cluster);
+        settle();
+        ck_assert_int_eq(a.node->state, NODE_UNREACHABLE);
+        ck_assert_int_eq(t->attempt, 1);
+        ck_assert_int_eq(cluster_node_off(cluster, a.node, "op", &e), 0); // the new one is
+        settle();
+        ck_assert_int_eq(t->attempt, 1);
+        a.node->former_granted_boot_ms = 0;
+        over(0);
+        ck_assert_int_eq(t->attempt, 2);
+        ck_assert_int_eq(a.node->state, NODE_LOST);
+    }
+END_TEST
+
+START_TEST(a_removal_waits_for_it)
+    {
+        granted_longer();
+        cluster_node_remove(cluster, a.node, "op");
+        ck_assert_int_ge(a.node->identity.remove_deadline_boot_ms, former_over_at(a.node, t));
+        ck_assert_int_gt(former_over_at(a.node, t), clock_boot_ms() + 590000);
+    }
+END_TEST
+
 int main(void)
 {
     TCase *k = tcase_create("replaced");
@@ -125,5 +164,7 @@ int main(void)
     tcase_add_test(k, the_same_machine_finds_it_running);
     tcase_add_test(k, a_stop_waits_for_it);
     tcase_add_test(k, the_next_master_waits_too);
+    tcase_add_test(k, the_new_ones_silence_is_no_end);
+    tcase_add_test(k, a_removal_waits_for_it);
     return run_case("former", k);
 }

@@ -4,6 +4,7 @@
 #include "test/unit/master/cluster_fixture.h"
 
 #include "master/cluster/cluster_internal.h"
+#include "master/scheduler/scheduler_internal.h"
 #include "test/unit/suite.h"
 
 #define HOUR INT64_C(3600000)
@@ -177,12 +178,27 @@ START_TEST(a_master_that_keeps_them_shorter_does)
     }
 END_TEST
 
+// Else all that wait would be tried anew at each of its messages.
+START_TEST(a_node_that_has_one_did_not_grow)
+    {
+        struct kept_change change;
+        struct kept *k = &cluster->scheduler->kept;
+        start();
+        hold_orphan(&three_cores);
+        ck_assert_int_eq(kept_refresh(k, cluster->nodes, &change), 0);
+        kept_stale(k, a.node);
+        ck_assert_int_eq(kept_refresh(k, cluster->nodes, &change), 0);
+        ck_assert(!change.grew);
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("orphan");
     tcase_add_checked_fixture(t, setup, teardown);
     tcase_add_test(t, others_get_what_it_leaves);
     tcase_add_test(t, an_exclusive_job_is_not_put_beside_it);
+    tcase_add_test(t, a_node_that_has_one_did_not_grow);
     tcase_add_test(t, its_node_is_kept_from_others_when_it_is_not_known_what_it_takes);
     tcase_add_test(t, what_a_forgotten_job_was_given_after_another_stays_taken);
     tcase_add_test(t, its_time_goes_on_with_the_next_master);
