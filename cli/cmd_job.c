@@ -51,9 +51,7 @@ static void job_row(struct table *t, const json_t *j)
     table_cell(t, json_opt_str(j, "reason", NULL));
 }
 
-static const char *const headings[] = {"ID",      "NAME", "STATE",  "USER", "PRIO",
-                                       "RUNNING", "AGE",  "REASON", NULL};
-static const struct list_view view = {"id", headings, job_row, false};
+static const struct list_view view = {"id", job_headings, job_row, false};
 
 static void put_filter(struct strbuf *query, const char *key, const char *value)
 {

@@ -18,6 +18,8 @@ void job_print_end(const struct cli *cli, const json_t *job);
 // How many tasks it has; of one component when `component` is given.
 long job_tasks(const json_t *job, const char *component);
 
+// Of a table of jobs, to a NULL; RUNNING is "running/all" of the tasks.
+extern const char *const job_headings[];
 // Prints the jobs of /v1/jobs that `query` ("?state=...") names, at most `limit` (0 = all), as a
 // table, or with --quiet their ids. Exit status.
 int job_rows(struct cli *cli, const char *query, long limit);

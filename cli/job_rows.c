@@ -29,6 +29,9 @@ static const char *const columns[COLUMNS] = {"id",         "name",     "state", 
                                              "priority",   "running",  "tasks", "submitted_at",
                                              "started_at", "ended_at", "reason"};
 
+const char *const job_headings[] = {"ID",      "NAME", "STATE",  "USER", "PRIO",
+                                    "RUNNING", "AGE",  "REASON", NULL};
+
 // Cuts the first line off *text into its cells, in place; those that are missing are "". False when
 // there is no line.
 static bool cut_line(char **text, char *ret[COLUMNS])
@@ -111,9 +114,7 @@ static int get_rows(struct cli *cli, struct listing *l, const char *path, long *
 
 int job_rows(struct cli *cli, const char *query, long limit)
 {
-    static const char *const headings[] = {"ID",    "NAME", "STATE",  "USER", "PRIO",
-                                           "TASKS", "AGE",  "REASON", NULL};
-    struct listing l = {.table = cli->quiet ? NULL : cli_need(table_new(headings))};
+    struct listing l = {.table = cli->quiet ? NULL : cli_need(table_new(job_headings))};
     long n = 0, want;
     int code;
     do {
