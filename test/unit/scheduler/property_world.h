@@ -34,6 +34,7 @@ struct want {
     enum { ABSENT, WAITS, RUNS, OVER } is;
     unsigned started_in; // run
     bool preemptible, stopping, stuck;
+    bool again; // it was stopped: a younger one may have become the head meanwhile, and stays it
     unsigned stopped_in;   // run
     const struct want *by; // for which it was stopped
 };

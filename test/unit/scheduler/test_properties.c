@@ -69,7 +69,7 @@ static void check_order(void)
     for (size_t k = 0; k < n_wants; k++)
         for (size_t j = 0; wants[k].is == RUNS && wants[k].started_in == runs && j < n_wants; j++) {
             const struct want *a = &wants[j], *b = &wants[k];
-            if (a->is != WAITS || !same_shape(a, b))
+            if (a->is != WAITS || a->again || !same_shape(a, b))
                 continue;
             CHECK(a->shape.priority < b->shape.priority ||
                       (a->shape.priority == b->shape.priority && a > b),
@@ -310,7 +310,8 @@ static void end(struct want *w)
     if (!w->stopping)
         return;
     w->stopping = w->stuck = false;
-    w->is = WAITS; // again
+    w->is = WAITS;
+    w->again = true;
     CHECK(plan_queue_add(queue, &w->entry, &w->shape) == 0, "out of memory", AT);
 }
 
