@@ -117,7 +117,7 @@ struct resources plan_most(const struct plan_job *job)
     return job->most ? *job->most : (struct resources){INT64_MAX, INT64_MAX, INT64_MAX};
 }
 
-int plan_try(struct plan_index *x, struct plan_refusals *r, struct plan_job *job)
+static int try_once(struct plan_index *x, struct plan_refusals *r, struct plan_job *job)
 {
     size_t k = 0;
     int placed = 1;
@@ -137,6 +137,33 @@ int plan_try(struct plan_index *x, struct plan_refusals *r, struct plan_job *job
         undo(x, job, k);
     forget_job(x, job, k);
     return placed < 0 ? placed : 0;
+}
+
+// By what its tasks want all of, the smallest nodes first.
+static enum alloc_metric metric_of_all(const struct plan_job *job)
+{
+    for (size_t i = 0; i < job->n_tasks; i++) {
+        const struct plan_demand *d = &job->tasks[i].demand;
+        if (d->cpu_all || d->memory_all || d->gpu_all)
+            return d->cpu_all ? METRIC_CPU : d->memory_all ? METRIC_MEMORY : METRIC_GPU;
+    }
+    return job->metric;
+}
+
+// Where "all" of the nodes that its mode prefers is too much, that of the smallest may not be.
+int plan_try(struct plan_index *x, struct plan_refusals *r, struct plan_job *job)
+{
+    int ret = try_once(x, r, job);
+    if (ret < 0 || job->placed || !job->most || job->n_tasks < 2)
+        return ret;
+    enum alloc_mode mode = job->alloc;
+    enum alloc_metric metric = job->metric;
+    job->alloc = ALLOC_COMPACTED;
+    job->metric = metric_of_all(job);
+    ret = try_once(x, r, job);
+    job->alloc = mode;
+    job->metric = metric;
+    return ret;
 }
 
 int plan_try_most(struct plan_index *x, struct plan_refusals *r, struct plan_job *job,

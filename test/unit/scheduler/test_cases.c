@@ -325,6 +325,7 @@ static const struct row {
      "c>n1 | - | - | a>n1"},
     {"of several nodes as much as it allows", "n1=8 n2=4 n3=4", "quota ann cpu 8; a ann 50 all*2",
      "a>n2,n3"},
+    {"in whatever mode", "n1=8 n2=4 n3=4", "quota ann cpu 8; a ann 50 all*2 b", "a>n2,n3"},
     {"beside what else it wants", "n1=4,16,2 n2=8,16,2", "quota ann cpu 6; a ann 50 all b 2,0,0 b",
      "a>n1,n2"},
     {"the team's quota, too", "n1=4 n2=8", "team ann red; allow red 5; a ann 50 all b", "a>n1"},
