@@ -372,6 +372,8 @@ static int64_t longest_grace(const struct job *j)
     return longest;
 }
 
+#define STOP_TASKS 10000 // about as many in one turn of the loop, whatever `limit` says
+
 // A page of them, in one batch.
 void jobs_stop_all(struct call *call)
 {
@@ -380,14 +382,15 @@ void jobs_stop_all(struct call *call)
     struct job *last = NULL;
     char reason[128], grace[UNITS_TEXT_BYTES];
     int64_t longest = 0;
-    int n = 0, limit = api_limit(call);
+    int n = 0, tasks = 0, limit = api_limit(call);
     cleanup_json json_t *body = limit < 0 ? NULL : api_body(call);
     if (!body || !stop_filter(call, body, &f) || !read_after(call, &last))
         return;
     (void)snprintf(reason, sizeof(reason), "stopped by %s", call->who.user);
     struct job *j = cluster_jobs_next(c, last, &f);
-    for (; j && n < limit; n++) {
+    for (; j && n < limit && tasks < STOP_TASKS; n++) {
         int64_t ms = longest_grace(j);
+        tasks += j->elements ? j->spec->array.count : j->n_tasks;
         longest = ms > longest ? ms : longest;
         cluster_job_stop(c, j, call->who.user, reason);
         last = j; // over or not, it is where it was

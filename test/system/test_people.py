@@ -205,6 +205,10 @@ def test_many_jobs_are_stopped_by_whom_they_belong_to(people):
     assert shown["state"] == "stopped" and shown["reason"] == "stopped by olga"
     assert people.api("ann", "GET", f"/v1/jobs/{people.job}").json["state"] == "running"
     detail(people.api("bob", "POST", "/v1/jobs:stop?after=none", {"state": "live"}), 400)
+    large = [people.cluster.submit(job("true", name=f"large-{i}", num=6000, resources={"cpu": 99}), token=people.tokens["bob"]) for i in range(3)]
+    first = people.api("bob", "POST", "/v1/jobs:stop", {"state": "live"})
+    assert first.json["stopped"] == 2 and first.json["next"] == large[1], first.json
+    assert people.api("bob", "POST", f"/v1/jobs:stop?after={large[1]}", {"state": "pending"}).json["stopped"] == 1
 
 
 def test_rights_are_apart_from_roles(people):
