@@ -14,7 +14,9 @@ void former_begin(struct cluster *c, struct node *n)
                    n->name);
     n->former_seen_boot_ms =
         n->seen_boot_ms > c->started_boot_ms ? n->seen_boot_ms : c->started_boot_ms;
-    n->former_granted_boot_ms = n->granted_until_boot_ms;
+    // Where one replaces the next, the first may have had the longest.
+    if (!n->has_former || n->granted_until_boot_ms > n->former_granted_boot_ms)
+        n->former_granted_boot_ms = n->granted_until_boot_ms;
     for (struct assignment *a = n->assignments; a; a = a->hh.next) {
         struct task *t = a->task;
         if (!t || a->removed || t->state >= TASK_SUCCEEDED || t->logs_late)

@@ -14,21 +14,28 @@
 static struct agent a;
 static struct task *t;
 
-// A task runs on n1, and another key takes the place of n1.
-static void replaced(void)
+static struct node *replace(const char *key)
 {
     struct err e = {""};
     struct node *n = NULL;
+    ck_assert_int_eq(cluster_node_replace(cluster, a.node, "op", &e), 0);
+    const struct node_claim claim = {"n1", key, "", true};
+    ck_assert_int_eq(cluster_node_join(cluster, &claim, &n, &e), 0);
+    ck_assert_ptr_eq(n, a.node);
+    return n;
+}
+
+// A task runs on n1, and another key takes the place of n1.
+static void replaced(void)
+{
+    struct node *n;
     memset(&a, 0, sizeof(a));
     agent_join(&a, "n1", 4);
     t = &submit(JOB)->tasks[0];
     settle();
     ck_assert_uint_eq(agent_apply(&a, NULL), 1);
     agent_state(&a, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);
-    ck_assert_int_eq(cluster_node_replace(cluster, a.node, "op", &e), 0);
-    const struct node_claim claim = {"n1", "key-2", "", true};
-    ck_assert_int_eq(cluster_node_join(cluster, &claim, &n, &e), 0);
-    ck_assert_ptr_eq(n, a.node);
+    n = replace("key-2");
     cluster_node_disconnected(cluster, n);
     n->answered_boot_ms = n->seen_boot_ms = clock_boot_ms() - 60000;
     struct agent fresh = {.node = n, .instance = "i-n1-new"};
@@ -155,6 +162,15 @@ START_TEST(a_removal_waits_for_it)
     }
 END_TEST
 
+START_TEST(the_first_of_several_has_its_time)
+    {
+        granted_longer();
+        ck_assert_int_eq(a.node->granted_until_boot_ms, 0); // the second was answered since
+        (void)replace("key-3");
+        ck_assert_int_gt(former_over_at(a.node, t), clock_boot_ms() + 590000);
+    }
+END_TEST
+
 int main(void)
 {
     TCase *k = tcase_create("replaced");
@@ -166,5 +182,6 @@ int main(void)
     tcase_add_test(k, the_next_master_waits_too);
     tcase_add_test(k, the_new_ones_silence_is_no_end);
     tcase_add_test(k, a_removal_waits_for_it);
+    tcase_add_test(k, the_first_of_several_has_its_time);
     return run_case("former", k);
 }
