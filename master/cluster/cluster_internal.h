@@ -26,6 +26,7 @@ struct lost_logs {
     size_t n, at;          // those before `at` are gone
     bool asking, walking;  // whose they are; and the jobs are being looked at
     struct job *job;       // weak; the next that is looked at
+    int element;           // of it, when it is an array
     int64_t gone;          // since the last word about it
 };
 

@@ -37,18 +37,27 @@ static void know(struct cluster *c, const char *attempt)
         l->known = true;
 }
 
-static int know_job(struct cluster *c, const struct job *j)
+static int know_tasks(struct cluster *c, const struct job *j)
 {
-    int n = 1 + j->n_tasks;
     for (int i = 0; i < j->n_tasks; i++) {
         const struct task *t = &j->tasks[i];
         know(c, t->attempt_id);
         for (int p = 0; p < t->n_previous; p++)
             know(c, t->previous[p]);
     }
-    for (int i = 0; j->elements && i < j->spec->array.count; i++)
-        if (j->elements->made[i])
-            n += know_job(c, j->elements->made[i]);
+    return 1 + j->n_tasks;
+}
+
+// The job, or as many of its elements as are still to be looked at in this step. How many tasks.
+static int know_job(struct cluster *c, const struct job *j, int most)
+{
+    const struct elements *x = j->elements;
+    int n = know_tasks(c, j), count = j->spec->array.count;
+    for (; x && c->lost.element < count && n < most; c->lost.element++)
+        if (x->made[c->lost.element])
+            n += know_tasks(c, x->made[c->lost.element]);
+    if (!x || c->lost.element >= count)
+        lost_logs_job_gone(c, j); // on to the next
     return n;
 }
 
@@ -97,16 +106,18 @@ void lost_logs_look(struct cluster *c)
     if (!c->lost.walking)
         c->lost.job = c->oldest;
     c->lost.walking = true;
-    for (int n = 0; c->lost.job && n < STEP_TASKS; c->lost.job = c->lost.job->next)
-        n += know_job(c, c->lost.job);
+    for (int n = 0; c->lost.job && n < STEP_TASKS;)
+        n += know_job(c, c->lost.job, STEP_TASKS - n);
     if (!c->lost.job)
         asked(c);
 }
 
 void lost_logs_job_gone(struct cluster *c, const struct job *j)
 {
-    if (c->lost.job == j)
-        c->lost.job = j->next;
+    if (c->lost.job != j)
+        return;
+    c->lost.job = j->next;
+    c->lost.element = 0;
 }
 
 static struct kept_log *next(const struct cluster *c)

@@ -2,6 +2,7 @@
 // What becomes of logs that no job here has written.
 #include "test/unit/master/cluster_fixture.h"
 
+#include "master/cluster/array.h"
 #include "master/cluster/cluster_internal.h"
 #include "master/logs/log_store.h"
 #include "test/unit/suite.h"
@@ -200,6 +201,30 @@ START_TEST(test_in_steps)
     }
 END_TEST
 
+START_TEST(test_a_large_array_is_looked_at_in_steps)
+    {
+        const char *const all[] = {"aknown", "anobody"};
+        struct job *array = submit("{\"name\":\"arr\",\"array\":\"1-15000\",\"components\":{"
+                                   "\"m\":{\"command\":\"x\",\"resources\":{\"cpu\":9}}}}");
+        for (int i = 0; i < 15000; i++)
+            cluster_job_make(cluster, cluster_job_element(cluster, array, i));
+        settle();
+        (void)snprintf(array->elements->made[14999]->tasks[0].attempt_id, ATTEMPT_ID_BYTES,
+                       "aknown");
+        found(all, 2);
+        leases_end();
+        lost_logs_look(cluster);
+        ck_assert_ptr_eq(cluster->lost.job, array);
+        look();
+        look();
+        ck_assert(!cluster->lost.asking);
+        cluster->options.history.log_bytes = 1;
+        look();
+        ck_assert_int_eq(n_forgotten, 1);
+        ck_assert_str_eq(forgotten[0], "anobody");
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("lost_logs");
@@ -209,5 +234,6 @@ int main(void)
     tcase_add_test(t, test_nothing_goes_before_nodes_have_told);
     tcase_add_test(t, test_logs_of_orphans_stay);
     tcase_add_test(t, test_in_steps);
+    tcase_add_test(t, test_a_large_array_is_looked_at_in_steps);
     return run_case("lost_logs", t);
 }
