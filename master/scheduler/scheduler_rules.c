@@ -13,7 +13,6 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
-#include <utlist.h>
 
 struct job_rules {
     struct plan_rules plan;
