@@ -76,10 +76,11 @@ int cmd_job_list(struct cli *cli, const struct args *args)
     api_encode(&query, state ? state : all ? "all" : "live", false);
     put_filter(&query, "user", args_value(args, "user"));
     put_filter(&query, "array", args_value(args, "array"));
-    if (cli->format == OUTPUT_TABLE && !args_has(args, "array"))
-        return job_rows(cli, query.data, limit);
-    int code = cli_get_list(cli, "job list", "/v1/jobs", query.data, limit, &list);
-    if (code == CLI_OK)
+    bool as_json = cli->format != OUTPUT_TABLE || args_has(args, "array");
+    int code = as_json ? CLI_OK : job_rows(cli, query.data, limit, &as_json);
+    if (code == CLI_OK && as_json)
+        code = cli_get_list(cli, "job list", "/v1/jobs", query.data, limit, &list);
+    if (code == CLI_OK && as_json)
         cli_print_list(cli, list, &view);
     return code;
 }

@@ -21,8 +21,9 @@ long job_tasks(const json_t *job, const char *component);
 // Of a table of jobs, to a NULL; RUNNING is "running/all" of the tasks.
 extern const char *const job_headings[];
 // Prints the jobs of /v1/jobs that `query` ("?state=...") names, at most `limit` (0 = all), as a
-// table, or with --quiet their ids. Exit status.
-int job_rows(struct cli *cli, const char *query, long limit);
+// table, or with --quiet their ids. *ret_older: the master knows no such lines, nothing was printed
+// and JSON is to be asked for. Exit status.
+int job_rows(struct cli *cli, const char *query, long limit, bool *ret_older);
 
 struct job_logs_options { // NULL, -1 = not given
     bool follow, timestamps;

@@ -72,6 +72,7 @@ static void put_row(struct table *t, char *const cells[COLUMNS])
 struct listing {
     struct table *table; // NULL: ids only
     long rows;
+    bool older;    // the master is: nothing was printed
     char last[64]; // the id of the last row
 };
 
@@ -93,6 +94,14 @@ static long take_rows(struct listing *l, char *text)
     return n;
 }
 
+// An older master knows JSON only, and refuses a page as long as these.
+static bool is_older(const struct listing *l, const struct api_answer *answer)
+{
+    bool good = answer->status == 200;
+    return l->rows == 0 &&
+           (good ? strncmp(answer->content_type, ROWS, strlen(ROWS)) != 0 : answer->status == 400);
+}
+
 static int get_rows(struct cli *cli, struct listing *l, const char *path, long *ret_n)
 {
     struct err e = {""};
@@ -103,16 +112,18 @@ static int get_rows(struct cli *cli, struct listing *l, const char *path, long *
     if (code != CLI_OK)
         return code;
     int r = api_call(api, &req, &answer, &e);
-    if (!cli_good(r, &answer))
+    if (r == 0 && is_older(l, &answer))
+        l->older = true; // or its request is wrong: then the one for JSON is told so
+    else if (!cli_good(r, &answer))
         code = cli_report(cli, "job list", r, &e, &answer);
     else if ((*ret_n = take_rows(l, answer.body)) < 0)
         code = cli_fail(CLI_FAILED, "job list", "the answer is no list of jobs",
-                        "is this a meadow master, of this version?");
+                        "is this a meadow master? `meadow version` shows both versions");
     api_answer_free(&answer);
     return code;
 }
 
-int job_rows(struct cli *cli, const char *query, long limit)
+int job_rows(struct cli *cli, const char *query, long limit, bool *ret_older)
 {
     struct listing l = {.table = cli->quiet ? NULL : cli_need(table_new(job_headings))};
     long n = 0, want;
@@ -121,8 +132,9 @@ int job_rows(struct cli *cli, const char *query, long limit)
         want = limit && limit - l.rows < PAGE ? limit - l.rows : PAGE;
         cleanup_free char *path = cli_page_path("/v1/jobs", query, want, l.rows ? l.last : NULL);
         code = get_rows(cli, &l, path, &n);
-    } while (code == CLI_OK && n == want && (!limit || l.rows < limit));
-    if (code == CLI_OK && l.table)
+    } while (code == CLI_OK && !l.older && n == want && (!limit || l.rows < limit));
+    *ret_older = l.older;
+    if (code == CLI_OK && l.table && !l.older)
         table_print(l.table, cli->color);
     table_free(l.table);
     return code;

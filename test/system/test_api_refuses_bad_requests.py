@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every kind of bad request gets its status, a problem that says what, where and what to do, and changes nothing."""
 
+import http.server
 import json
+import re
+import socketserver
+import threading
 
 import pytest
 from meadow_cluster import job
@@ -173,6 +177,50 @@ def test_a_list_as_lines_says_what_the_list_of_objects_says(cluster):
     assert cluster.cli("job", "list", "--all", "--limit", "5", "-q").stdout.split() == [r["id"] for r in got]
     for j in (*ids, array):
         assert cluster.api("POST", f"/v1/jobs/{j}:stop").status == 200
+
+
+class Older(http.server.BaseHTTPRequestHandler):
+    """In front of the master, what one before lists as lines would answer: JSON, and pages up to 1000."""
+
+    def do_GET(self):
+        limit = re.search(r"limit=(\d+)", self.path)
+        if limit and int(limit[1]) > 1000:
+            a = self.server.cluster.api("GET", "/v1/jobs?limit=0")
+        else:
+            a = self.server.cluster.api("GET", self.path)
+        self.send_response(a.status)
+        self.send_header("Content-Type", a.headers["Content-Type"])
+        self.send_header("Content-Length", str(len(a.body)))
+        self.end_headers()
+        self.wfile.write(a.body)
+
+    def address_string(self):
+        return "unix"
+
+    def log_message(self, *args):
+        pass
+
+
+class OnSocket(socketserver.UnixStreamServer):
+    cluster = None
+
+
+def test_an_older_master_that_lists_no_lines_is_asked_for_json(cluster):
+    jid = cluster.submit(job("true", name="for-older", resources={"cpu": 99}))
+    path = cluster.dir.parent / "older.sock"
+    with OnSocket(str(path), Older) as server:
+        server.cluster = cluster
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            env = {"MEADOW_MASTER": f"unix:{path}", "MEADOW_TOKEN": cluster.token}
+            for more in (("--state", "pending"), ("--limit", "1"), ("--all", "-q"), ("--user", "nobody-there")):
+                old, new = ([line.split()[:6] for line in cluster.cli("job", "list", *more, env=e).stdout.splitlines()] for e in (env, {}))
+                assert old == new and (more[0] == "--user" or jid in str(old)), more
+            refused = [cluster.cli("job", "list", "--state", "odd", env=e, check=False) for e in (env, {})]
+            assert refused[0].stderr == refused[1].stderr and "job state" in refused[0].stderr, refused
+        finally:
+            server.shutdown()
+    assert cluster.api("POST", f"/v1/jobs/{jid}:stop").status == 200
 
 
 def test_error_about_bytes_that_are_no_text_still_says_something(cluster):
