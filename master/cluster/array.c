@@ -113,6 +113,10 @@ void cluster_job_make(struct cluster *c, struct job *j)
     for (int i = 0; i < j->n_tasks && over(j); i++)
         task_dirty(c, &j->tasks[i]);
     job_queue_update(c, j);
+    if (j->array->state == JOB_STOPPING) { // who is made now was not there to be ended with it
+        job_end_begin(c, j, JOB_STOPPED, NULL, "its turn never came: the array is ending");
+        job_refresh(c, j);
+    }
 }
 
 int array_running(const struct elements *x)
@@ -249,7 +253,9 @@ static void all_ended(struct cluster *c, struct job *array)
 void array_refresh(struct cluster *c, struct job *array)
 {
     const struct elements *x = array->elements;
-    bool started = array_running(x) + x->n[JOB_SUCCEEDED] + x->n[JOB_FAILED] > 0;
+    // One that is stopping may have been stopped before it ran.
+    bool started =
+        x->n[JOB_RUNNING] + x->n[JOB_RESIZING] + x->n[JOB_SUCCEEDED] + x->n[JOB_FAILED] > 0;
     if (over(array))
         return;
     if (array->state == JOB_STOPPING && array_running(x) + x->n[JOB_PENDING] == 0)

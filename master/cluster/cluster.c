@@ -342,6 +342,7 @@ static int link_loaded(struct cluster *c, struct err *e)
     return r < 0 ? r : link_list(c, &c->loaded, task_from_record, e);
 }
 
+// A large batch reaches the store in pieces: what an end has not reached yet, it reaches now.
 static void resume(struct cluster *c, struct job *j)
 {
     for (int i = 0; j->elements && i < j->spec->array.count; i++)
@@ -352,6 +353,8 @@ static void resume(struct cluster *c, struct job *j)
     job_limits_update(c, j);
     if (!j->array)
         dependency_relink(c, j);
+    if (j->elements && j->state == JOB_STOPPING)
+        array_end(c, j, NULL, j->reason);
     job_refresh(c, j);
     if (j->elements)
         array_next(c, j);

@@ -308,6 +308,8 @@ void job_refresh(struct cluster *c, struct job *j)
         if (j->totals[TASK_FAILED] || j->totals[TASK_UNKNOWN] || j->totals[TASK_LOST]) {
             describe_failure(j, reason, sizeof(reason));
             job_end_begin(c, j, JOB_FAILED, NULL, reason);
+        } else if (j->totals[TASK_STOPPED]) { // its stop reached the store in part: see resume()
+            job_end_begin(c, j, JOB_STOPPED, NULL, "it was being stopped when the master ended");
         } else if (j->totals[TASK_SUCCEEDED] == j->n_tasks) {
             job_set_state(c, j, JOB_SUCCEEDED, NULL, "");
             return;

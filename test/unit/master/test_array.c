@@ -283,6 +283,76 @@ START_TEST(test_environment_names_the_element)
     }
 END_TEST
 
+// What is done to an element of an array that is ending must not keep the array from its end.
+START_TEST(test_an_ending_array_takes_no_new_element_along)
+    {
+        struct agent a = {0};
+        struct err e = {""};
+        agent_join(&a, "n1", 1);
+        struct job *j = put("x", "1-9", "");
+        (void)agent_apply(&a, NULL);
+        cluster_job_stop(cluster, j, "ann", "stopped by ann");
+        settle();
+        ck_assert_int_eq(j->state, JOB_STOPPING); // one runs
+        struct job *y = put("y", "1", "\"after\":{\"job\":\"x_7\",\"when\":\"any\"},");
+        ck_assert_int_eq(element(j, 7)->state, JOB_STOPPED);
+        ck_assert_int_eq(y->unmet, 0);
+        struct job *eight = element(j, 8);
+        cluster_job_make(cluster, eight);
+        ck_assert_int_eq(cluster_job_set_held(cluster, eight, true, "ann", &e), -EINVAL);
+        (void)agent_apply(&a, NULL);
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_STOPPED, 0, LOGS_COMPLETE);
+        (void)agent_apply(&a, NULL);
+        ck_assert_int_eq(j->state, JOB_STOPPED);
+    }
+END_TEST
+
+START_TEST(test_an_array_has_not_started_when_an_element_was_stopped)
+    {
+        struct agent a = {0};
+        struct job *j = put("x", "1-3", "\"wait_limit\":\"1h\",");
+        cluster_job_stop(cluster, element(j, 1), "ann", "stopped by ann"); // the one that waits
+        settle();
+        ck_assert_int_eq(j->elements->n[JOB_STOPPED], 1);
+        ck_assert_int_eq(j->state, JOB_PENDING);
+        ck_assert_int_eq(j->started_ms, 0);
+        agent_join(&a, "n1", 1);
+        settle();
+        ck_assert_int_eq(j->state, JOB_RUNNING);
+    }
+END_TEST
+
+// The store takes a large batch in pieces: a crash between two leaves some of them.
+START_TEST(test_a_stop_that_was_cut_by_a_crash_goes_on)
+    {
+        char job[32], one[32], parallel[32];
+        struct job *j = put("x", "1-3", "");
+        struct job *p = submit("{\"name\":\"p\",\"components\":{\"m\":{\"command\":\"true\","
+                               "\"num\":2}}}");
+        settle();
+        (void)snprintf(job, sizeof(job), "job:%s", j->id);
+        (void)snprintf(one, sizeof(one), "job:%s_1", j->id);
+        (void)snprintf(parallel, sizeof(parallel), "job:%s", p->id);
+        cleanup_json json_t *waits = json_incref(json_object_get(queue.records, one));
+        cleanup_json json_t *lives = json_incref(json_object_get(queue.records, parallel));
+        cluster_job_stop(cluster, p, "ann", "stopped by ann");
+        settle();
+        // Its tasks' piece was taken, its own was not.
+        (void)json_object_set(queue.records, parallel, lives);
+        struct agent a = {0};
+        agent_join(&a, "n1", 1); // for the array
+        (void)agent_apply(&a, NULL);
+        cluster_job_stop(cluster, j, "ann", "stopped by ann");
+        settle();
+        ck_assert_int_eq(j->state, JOB_STOPPING);
+        // Here the array's was, its element's was not.
+        (void)json_object_set(queue.records, one, waits);
+        restart_cluster(2);
+        ck_assert_int_eq(cluster_job_by_id(cluster, parallel + 4)->state, JOB_STOPPED);
+        ck_assert_int_eq(cluster_job_by_id(cluster, one + 4)->state, JOB_STOPPING);
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("array");
@@ -295,5 +365,8 @@ int main(void)
     tcase_add_test(t, test_a_name_means_one);
     tcase_add_test(t, test_elements_are_counted_by_state);
     tcase_add_test(t, test_environment_names_the_element);
+    tcase_add_test(t, test_an_ending_array_takes_no_new_element_along);
+    tcase_add_test(t, test_an_array_has_not_started_when_an_element_was_stopped);
+    tcase_add_test(t, test_a_stop_that_was_cut_by_a_crash_goes_on);
     return run_case("array", t);
 }
