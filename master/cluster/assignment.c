@@ -87,8 +87,10 @@ void assignment_remove(struct cluster *c, struct node *n, struct assignment *a)
     no_longer_given_away(n, a);
     orphan_gone(c, n, a);
     a->removed = true;
-    if (a->task && a->task->entry == a)
+    if (a->task && a->task->entry == a) {
         a->task->entry = NULL;
+        task_dirty(c, a->task); // a record that still waits for its logs would bring it back
+    }
     a->task = NULL;
     touch(c, n, a);
 }

@@ -138,7 +138,7 @@ static void relink(struct cluster *c, struct task *t, bool held, bool late)
     if (held)
         node_bound_interval(c, t->node, t->lease_ms);
     struct assignment *a = held || late ? assignment_add(c, t->node, t) : NULL;
-    if (a && (t->state == TASK_STOPPING || t->job->state == JOB_STOPPING))
+    if (a && (late || t->state == TASK_STOPPING || t->job->state == JOB_STOPPING))
         a->desired = DESIRED_STOP;
 }
 

@@ -344,6 +344,33 @@ START_TEST(test_absurd_numbers_of_a_node_are_refused)
     }
 END_TEST
 
+// Restarted while it waited for an ended task's logs, the master must not give the task out again
+// once its node has forgotten it.
+START_TEST(test_an_ended_task_never_comes_back_with_a_restart)
+    {
+        struct agent a = {0};
+        enum desired_state desired = DESIRED_RUN;
+        agent_join(&a, "n1", 4);
+        const struct job *j = submit(ONE);
+        settle();
+        (void)agent_apply(&a, NULL);
+        agent_state(&a, 0, ATTEMPT_RUNNING, CAUSE_NONE, 0, LOGS_OPEN);
+        agent_state(&a, 0, ATTEMPT_ENDED, CAUSE_EXIT, 0, LOGS_OPEN);
+        ck_assert(j->tasks[0].logs_late);
+        restart_cluster(2);
+        a.node = cluster_node_by_name(cluster, "n1");
+        ck_assert_int_eq(say(&a, true, node_info(4), false), 0);
+        ck_assert_uint_eq(agent_apply(&a, &desired), 1); // its logs may still come
+        ck_assert_int_eq(desired, DESIRED_STOP);
+        a.n_held = 0; // but the node lost them
+        ck_assert_int_eq(say(&a, true, node_info(4), false), 0);
+        restart_cluster(3);
+        a.node = cluster_node_by_name(cluster, "n1");
+        ck_assert_int_eq(say(&a, true, node_info(4), false), 0);
+        ck_assert_uint_eq(agent_apply(&a, NULL), 0);
+    }
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("model");
@@ -362,5 +389,6 @@ int main(void)
     tcase_add_test(t, test_a_pause_outlives_the_master);
     tcase_add_test(t, test_environment);
     tcase_add_test(t, test_absurd_numbers_of_a_node_are_refused);
+    tcase_add_test(t, test_an_ended_task_never_comes_back_with_a_restart);
     return run_case("cluster", t);
 }
