@@ -60,7 +60,7 @@ struct cluster {
     int64_t history_gone;      // deleted since the last word about it
     int64_t history_logs_gone; // likewise, of whose only the logs went
     bool history_busy;         // a deletion is on its way to the store
-    struct job *dropping; // arrays that are over and in no list, whose elements go (history_next)
+    struct job *dropping; // that are over and in no list, whose logs and elements go (history_next)
     bool drop_busy;
     struct lost_logs lost;
     unsigned job_counts[JOB_STATE_MAX];
@@ -271,7 +271,7 @@ void job_set_state(struct cluster *c, struct job *j, enum job_state s, const cha
 int job_read_record(struct job *j, const json_t *r, struct err *e) WARN_UNUSED;
 // history.c
 void history_add(struct cluster *c, struct job *j); // it is over
-// Its logs go, its record stays (drop.c). Of an array at most about `most` elements' at a time:
+// Its logs go, its record stays (drop.c). At most about `most` logs and elements at a time:
 // `logs_gone` says that all are gone. How many were looked at.
 int job_forget_logs(struct cluster *c, struct job *j, int most);
 void history_remove(struct cluster *c, struct job *j);
@@ -284,8 +284,9 @@ void lost_logs_job_gone(struct cluster *c, const struct job *j);
 bool lost_logs_due(const struct cluster *c, bool room);
 bool lost_logs_drop(struct cluster *c, bool room); // the next one; false: none is due
 void lost_logs_told(struct cluster *c);            // an event about what went
-// drop.c: it goes, with its records and logs; it is over. An array's elements go in steps.
-void job_drop(struct cluster *c, struct job *j);
+// drop.c: it goes, with its records and logs; it is over. Many logs, and an array's elements, go in
+// steps. How many logs went at once.
+int job_drop(struct cluster *c, struct job *j);
 void job_drop_start(struct cluster *c); // goes on with what was under way at the last end
 void job_drop_look(struct cluster *c);
 void job_drop_free(struct cluster *c);

@@ -129,7 +129,7 @@ static void step(int result, void *userdata)
         if (j->dependents || j->ended_listed || j->dirty)
             continue;                    // what waits for it comes first
         n += 1 + j->history_size / 1000; // its elements leave the lists at once
-        job_drop(c, j);
+        n += job_drop(c, j);
         c->history_gone++;
     }
     n += forget_logs(c);

@@ -362,6 +362,6 @@ int cluster_job_delete(struct cluster *c, struct job *j, const char *user, struc
                        job_state_to_string(j->state));
     event_emit(
         c, &(struct event_fields){.type = "job.deleted", .object = "job", .job = j, .user = user});
-    job_drop(c, j);
+    (void)job_drop(c, j);
     return 0;
 }

@@ -180,7 +180,8 @@ struct job {
     bool in_history;
     int history_size;  // it and its made elements, then
     bool logs_gone;    // to make room for newer ones
-    bool deleting;     // of an array: it is to go, with its elements (drop.c)
+    int logs_at;       // tasks before it have none any more: they go in steps (drop.c)
+    bool deleting;     // it is to go, with its logs and elements (drop.c)
     UT_hash_handle hh; // by id
 };
 

@@ -310,6 +310,59 @@ START_TEST(test_logs_of_a_large_array_go_in_steps)
     }
 END_TEST
 
+// A job of many tasks, which all have a log.
+static struct job *with_logs(int num)
+{
+    char text[128];
+    (void)snprintf(text, sizeof(text),
+                   "{\"name\":\"large\",\"components\":{\"m\":{\"command\":\"true\",\"num\":%d}}}",
+                   num);
+    struct job *j = submit(text);
+    cluster_job_stop(cluster, j, "ann", "enough");
+    for (int i = 0; i < num; i++)
+        (void)snprintf(j->tasks[i].attempt_id, ATTEMPT_ID_BYTES, "a%d", i);
+    settle();
+    log_bytes = num;
+    return j;
+}
+
+START_TEST(test_logs_of_a_large_job_go_in_steps)
+    {
+        struct err e = {""};
+        ck_assert_int_eq(cluster_job_delete(cluster, with_logs(120), "ann", &e), 0);
+        ck_assert_int_eq(log_bytes, 70);
+        ck_assert_ptr_null(cluster_job_find(cluster, "large", NULL));
+        if (_i == 0) {
+            killed(); // it was not told to anybody: all is as before
+            ck_assert_uint_eq(json_object_size(queue.records), 121);
+            return;
+        }
+        one_batch();
+        ck_assert_int_eq(log_bytes, 20);
+        ck_assert_uint_eq(json_object_size(queue.records), 121);
+        if (_i == 1) {
+            killed(); // begins with those that are gone
+            ck_assert_uint_eq(cluster_job_count(cluster), 0);
+        }
+        settle();
+        ck_assert_int_eq(log_bytes, 0);
+        ck_assert_uint_eq(json_object_size(queue.records), 0);
+    }
+END_TEST
+
+START_TEST(test_logs_that_make_room_go_in_steps)
+    {
+        const struct job *j = with_logs(120);
+        cluster->options.history.log_bytes = 1;
+        history_look(cluster);
+        ck_assert(!j->logs_gone);
+        ck_assert_int_eq(log_bytes, 71);
+        settle();
+        ck_assert(j->logs_gone);
+        ck_assert_int_eq(log_bytes, 0);
+    }
+END_TEST
+
 START_TEST(test_what_waited_for_it_is_decided_first)
     {
         struct job *first =
@@ -349,6 +402,8 @@ int main(void)
     tcase_add_loop_test(t, test_a_large_array_goes_in_steps, 0, 3);
     tcase_add_test(t, test_a_cluster_may_end_while_an_array_goes);
     tcase_add_test(t, test_logs_of_a_large_array_go_in_steps);
+    tcase_add_loop_test(t, test_logs_of_a_large_job_go_in_steps, 0, 3);
+    tcase_add_test(t, test_logs_that_make_room_go_in_steps);
     tcase_add_test(t, test_what_waited_for_it_is_decided_first);
     tcase_set_timeout(t, 120);
     return run_case("history", t);
