@@ -41,7 +41,7 @@ def test_restored_master_goes_on(make_cluster, tmp_path):
     token, cluster_id = cluster.token, cluster.get("/v1/cluster")["id"]
 
     # Unknown to the backup: one that runs, one that waited there and has been started since.
-    unknown = cluster.submit(job("sleep 600", name="unknown"))
+    unknown = cluster.submit(job("sleep 600", name="unknown", resources={"cpu": 1}))
     cluster.wait_task(unknown, "running")
     cluster.api("POST", f"/v1/jobs/{over}:stop")
 
