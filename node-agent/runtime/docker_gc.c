@@ -63,7 +63,8 @@ static void removed(struct docker *d, struct image *i)
     units_human_duration(clock_boot_ms() - i->idle_since_ms, age);
     log_info("images", "removed %s (%s), which was pulled for a task and not used for %s", i->name,
              size, age);
-    d->gc_left -= i->size;
+    if (!image_table_shared(&d->images, i))
+        d->gc_left -= i->size;
     image_table_forget(&d->images, i);
 }
 

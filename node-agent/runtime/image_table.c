@@ -256,12 +256,28 @@ json_t *image_table_names(const struct image_table *t)
 
 // --- what may go ---
 
+static bool counted_before(const struct image_table *t, const struct image *image)
+{
+    for (const struct image *i = t->images; i != image; i = i->hh.next)
+        if (i->ours && strcmp(i->id, image->id) == 0)
+            return true;
+    return false;
+}
+
 int64_t image_table_total(const struct image_table *t)
 {
     int64_t total = 0;
     for (const struct image *i = t->images; i; i = i->hh.next)
-        total += i->ours ? i->size : 0;
+        total += i->ours && !counted_before(t, i) ? i->size : 0;
     return total;
+}
+
+bool image_table_shared(const struct image_table *t, const struct image *image)
+{
+    for (const struct image *i = t->images; i; i = i->hh.next)
+        if (i != image && i->listed && strcmp(i->id, image->id) == 0)
+            return true;
+    return false;
 }
 
 struct image *image_table_oldest(const struct image_table *t, int64_t min_age_ms)

@@ -56,6 +56,9 @@ void image_table_forget(struct image_table *t, struct image *image);
 // Names of what is there, the most recently used first, the rest as listed; at most
 // IMAGES_TOLD_MAX. Owned by the caller.
 json_t *image_table_names(const struct image_table *t);
-int64_t image_table_total(const struct image_table *t); // bytes of ours
+// Bytes of ours; an image with several names counts once.
+int64_t image_table_total(const struct image_table *t);
+// Whether the engine has it under another name too: without this one it still takes its room.
+bool image_table_shared(const struct image_table *t, const struct image *image);
 // Of ours, not busy and unused for so long, the one that was used longest ago; NULL = none.
 struct image *image_table_oldest(const struct image_table *t, int64_t min_age_ms);

@@ -179,6 +179,21 @@ START_TEST(the_one_used_longest_ago_goes_first)
     }
 END_TEST
 
+START_TEST(two_names_of_one_image_count_once)
+    {
+        pulled("a:1");
+        pulled("b:1");
+        pulled("c:1");
+        listed("a:1=1 b:1=1 c:1=2");
+        ck_assert_int_eq(image_table_total(&t), 200);
+        ck_assert(image_table_shared(&t, image_table_find(&t, "a:1")));
+        ck_assert(!image_table_shared(&t, image_table_find(&t, "c:1")));
+        image_table_forget(&t, image_table_find(&t, "a:1"));
+        ck_assert_int_eq(image_table_total(&t), 200);
+        ck_assert(!image_table_shared(&t, image_table_find(&t, "b:1")));
+    }
+END_TEST
+
 START_TEST(names_are_told_by_their_use)
     {
         listed("a:1=1 b:1=2 c:1=3 <none>:<none>=4");
@@ -225,6 +240,7 @@ int main(void)
     tcase_add_test(c, another_image_of_the_name_is_theirs);
     tcase_add_test(c, removed_by_a_person_is_forgotten);
     tcase_add_test(c, the_one_used_longest_ago_goes_first);
+    tcase_add_test(c, two_names_of_one_image_count_once);
     tcase_add_test(c, names_are_told_by_their_use);
     tcase_add_test(c, a_damaged_file_owns_nothing);
     return run_case("image_table", c);
