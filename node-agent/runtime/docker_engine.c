@@ -30,6 +30,7 @@ void docker_engine_lost(struct docker *d, const char *reason)
     if (d->ok || !d->told_down)
         outbox_engine(d->outbox, false, reason, NULL);
     d->ok = false;
+    d->settled = false; // what was asked before says nothing of the next listing
     d->told_down = true;
     HASH_ITER (hh, d->tasks, t, next)
         t->left |= t->phase == DOCKER_RUNNING || t->phase == DOCKER_EXITED;
