@@ -7,6 +7,7 @@
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
 #include "common/json.h"
+#include "common/log.h"
 #include "common/strbuf.h"
 
 #include <dirent.h>
@@ -368,6 +369,25 @@ static int write_over(const char *path, const char *line)
     return fd < 0 ? -errno : write_all(fd, line, LEASE_LINE);
 }
 
+// The folder is gone though the attempt is there: a person removed it. Without a lease the attempt
+// would freeze, so it is made again (a container goes on seeing the old one).
+static int lease_folder_again(const struct attempt_dirs *d, const char *id)
+{
+    char path[ATTEMPT_PATH_BYTES];
+    struct err e;
+    attempt_path(d, id, "", path);
+    if (access(path, F_OK) < 0)
+        return -ENOENT;
+    attempt_run_path(d, id, "", path);
+    int r = make_dirs(path, 0755, &e);
+    if (r == 0)
+        log_warn("lease",
+                 "attempt %s: %s was removed by somebody: made again; a container does not see the "
+                 "new one and freezes when its lease is over",
+                 id, path);
+    return r;
+}
+
 int attempt_lease_write(const struct attempt_dirs *d, const char *id, const char *boot_id,
                         int64_t deadline_boot_ms, int64_t lease_ms, struct err *e)
 {
@@ -379,6 +399,8 @@ int attempt_lease_write(const struct attempt_dirs *d, const char *id, const char
                    deadline_boot_ms, lease_ms);
     (void)snprintf(line, sizeof(line), "%-*s\n", LEASE_LINE - 1, text);
     int r = write_over(temp, line);
+    if (r == -ENOENT && lease_folder_again(d, id) == 0)
+        r = write_over(temp, line);
     if (r == 0 && renameat2(AT_FDCWD, temp, AT_FDCWD, path, RENAME_EXCHANGE) == 0)
         return 0;
     if (r == 0) // the first one, or a file system that can't exchange

@@ -101,11 +101,19 @@ int64_t fence_due(const struct fence *f, int64_t now_ms)
     return now_ms < f->deadline_ms ? f->deadline_ms : 0;
 }
 
-void fence_drain(const struct fence *f)
+void fence_drain(struct fence *f)
 {
-    char room[1024];
-    while (read(f->inotify_fd, room, sizeof(room)) > 0)
-        ;
+    char room[1024] __attribute__((aligned(__alignof__(struct inotify_event))));
+    bool gone = false;
+    ssize_t n;
+    while ((n = read(f->inotify_fd, room, sizeof(room))) > 0)
+        for (char *p = room; p < room + n;) {
+            const struct inotify_event *ev = (const struct inotify_event *)(void *)p;
+            gone |= (ev->mask & IN_IGNORED) != 0;
+            p += sizeof(*ev) + ev->len;
+        }
+    if (gone) // the folder was removed: another one may come in its place
+        unwatch(f);
 }
 
 static int64_t now_ms(void)

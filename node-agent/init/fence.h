@@ -27,7 +27,7 @@ bool fence_valid(struct fence *f, int64_t now_ms);
 // When to look next, CLOCK_BOOTTIME in ms: the deadline while running; 0 = when the folder changes.
 int64_t fence_due(const struct fence *f, int64_t now_ms);
 // Empties the watch after it became readable.
-void fence_drain(const struct fence *f);
+void fence_drain(struct fence *f);
 // Stops every process of the command. 0; -ETIME when some still ran after two seconds.
 int fence_freeze(struct fence *f);
 void fence_thaw(struct fence *f);

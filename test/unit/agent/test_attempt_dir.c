@@ -2,6 +2,8 @@
 // Claims, records, locks and leases of attempts on disk.
 #include "test/unit/agent/init_util.h"
 
+#include "common/atomic_file.h"
+
 #include "node-agent/attempt_dir.h"
 #include "node-agent/init/lease.h"
 #include "node-agent/runtime/outcome.h"
@@ -305,6 +307,10 @@ START_TEST(lease_is_what_init_reads)
                          0); // over the first
         ck_assert_int_eq(lease_read(path, &l), 0);
         ck_assert_int_eq(l.deadline_boot_ms, 100);
+        ck_assert_int_eq(remove_tree(path, &e), 0); // by a person
+        ck_assert_int_eq(attempt_lease_write(&dirs, id, "boot", 101, 60000, &e), 0);
+        ck_assert_int_eq(lease_read(path, &l), 0);
+        ck_assert_int_eq(l.deadline_boot_ms, 101);
         ck_assert_int_eq(attempt_lease_write(&dirs, "anothere", "boot", 5, 60000, &e), -ENOENT);
     }
 END_TEST

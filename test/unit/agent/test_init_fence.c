@@ -242,6 +242,20 @@ START_TEST(longer_lease_taken_back_is_seen_at_once)
     }
 END_TEST
 
+START_TEST(folder_removed_while_frozen_and_made_again)
+    {
+        lease_in(300);
+        init_start_sh(&run, options, "while [ ! -e $PWD/never ]; do /bin/true; done");
+        wait_for_note("frozen");
+        remove_folder(lease_dir);
+        ck_assert_int_eq(mkdir(lease_dir, 0755), 0);
+        lease_in(60000);
+        wait_for_note("goes on");
+        ck_assert_int_eq(kill(run.pid, SIGKILL), 0);
+        (void)init_wait(&run);
+    }
+END_TEST
+
 // Only where we may make a group with a freezer (root).
 START_TEST(freezer_of_the_control_group)
     {
@@ -285,6 +299,7 @@ int main(void)
     tcase_add_test(fence, lease_of_another_boot_is_over);
     tcase_add_test(fence, damaged_file_keeps_the_deadline);
     tcase_add_test(fence, longer_lease_taken_back_is_seen_at_once);
+    tcase_add_test(fence, folder_removed_while_frozen_and_made_again);
     tcase_add_test(fence, freezer_of_the_control_group);
     return run_case("init_fence", fence);
 }
