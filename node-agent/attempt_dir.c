@@ -6,6 +6,7 @@
 
 #include "common/atomic_file.h"
 #include "common/cleanup.h"
+#include "common/clock.h"
 #include "common/json.h"
 #include "common/log.h"
 #include "common/strbuf.h"
@@ -359,6 +360,28 @@ bool attempt_init_alive(const struct attempt_dirs *d, const char *id, pid_t *ret
         pid = 0;
     *ret_pid = pid;
     return true;
+}
+
+int attempt_lock(const struct attempt_dirs *d, const char *id)
+{
+    cleanup_close int fd = open_out(d, id, "out/init.lock");
+    if (fd < 0)
+        return fd;
+    return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : TAKE_FD(fd);
+}
+
+int attempt_verdict_write(const struct attempt_dirs *d, const char *id, enum attempt_cause cause,
+                          const char *text, struct err *e)
+{
+    char path[ATTEMPT_PATH_BYTES], line[RECORD_ROOM];
+    int64_t now = clock_real_ms();
+    attempt_path(d, id, "out", path);
+    if (access(path, F_OK) < 0)
+        return 0;
+    attempt_path(d, id, "out/exit", path);
+    int len = snprintf(line, sizeof(line), "0 0 %s %" PRId64 " %" PRId64 " %.199s\n",
+                       attempt_cause_to_string(cause), now, now, text);
+    return atomic_file_write(path, line, (size_t)len, 0644, e);
 }
 
 // Writes the file of a lease over what it held: as long as that was, so it needs no room. Not

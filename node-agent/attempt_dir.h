@@ -54,5 +54,12 @@ int attempt_started_read(const struct attempt_dirs *d, const char *id, pid_t *re
 enum health_word attempt_health_read(const struct attempt_dirs *d, const char *id);
 // Whether a meadow-init holds the attempt's lock, and its pid.
 bool attempt_init_alive(const struct attempt_dirs *d, const char *id, pid_t *ret_pid);
+// Takes the lock of meadow-init, so that none can begin until the descriptor is closed: to look and
+// to decide in one. -EWOULDBLOCK: one lives; -ENOENT: no lock file.
+int attempt_lock(const struct attempt_dirs *d, const char *id) WARN_UNUSED;
+// Writes the exit record of an attempt whose end nobody saw, durably: meadow-init refuses to begin
+// where one is. Under attempt_lock. No out folder: 0, nothing is written.
+int attempt_verdict_write(const struct attempt_dirs *d, const char *id, enum attempt_cause cause,
+                          const char *text, struct err *e) WARN_UNUSED;
 int attempt_lease_write(const struct attempt_dirs *d, const char *id, const char *boot_id,
                         int64_t deadline_boot_ms, int64_t lease_ms, struct err *e) WARN_UNUSED;

@@ -4,7 +4,7 @@
 #include "node-agent/executor_internal.h"
 #include "node-agent/secrets.h"
 
-#include "common/atomic_file.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/log.h"
 
@@ -125,30 +125,39 @@ static bool surely_never_started(const struct executor *x, const struct task *ta
            attempt_of_this_boot(&x->options.dirs, task->status.id);
 }
 
-// An exit record is the last word on an attempt: meadow-init refuses to begin where one is, and the
-// next agent instance reads the same verdict.
-static void write_verdict(struct executor *x, const char *id, enum attempt_cause cause,
-                          const char *text)
+// A start that an earlier instance had asked for came through after the listing: it is alive, or
+// has left its record meanwhile.
+static void adopt_late(struct executor *x, struct task *task)
 {
-    char path[ATTEMPT_PATH_BYTES];
-    char line[160];
-    struct err e;
-    long long now = clock_real_ms();
+    task->start_asked = true;
+    open_logs(x, task, true);
+    tasks_set_state(x->options.tasks, task, ATTEMPT_STARTING, "asked for by an earlier agent");
+    x->runtime->ops->adopt(x->runtime, task->status.id);
+}
 
-    attempt_path(&x->options.dirs, id, "out", path);
-    if (access(path, F_OK) < 0)
-        return;
-    attempt_path(&x->options.dirs, id, "out/exit", path);
-    int len = snprintf(line, sizeof(line), "0 0 %s %lld %lld %s\n", attempt_cause_to_string(cause),
-                       now, now, text);
-    if (atomic_file_write(path, line, (size_t)len, 0644, &e) < 0)
-        log_warn("executor", "attempt %s: %s", id, e.text);
+// Whether meadow-init lives, or has left a record; else *ret_lock keeps another one from beginning
+// (-1 where there is none to take).
+static bool came_late(const struct executor *x, const char *id, int *ret_lock)
+{
+    struct exit_record record;
+
+    *ret_lock = attempt_lock(&x->options.dirs, id);
+    return *ret_lock == -EWOULDBLOCK || attempt_exit_read(&x->options.dirs, id, &record, NULL) == 0;
 }
 
 void executor_end_lost(struct executor *x, struct task *task)
 {
+    const char *id = task->status.id;
+    struct err e;
+    cleanup_close int lock = -1;
+
+    if (!task->known && came_late(x, id, &lock)) {
+        log_info("executor", "attempt %s: began after the listing", id);
+        adopt_late(x, task);
+        return;
+    }
     bool never = !task->known && surely_never_started(x, task);
-    bool machine = !never && attempt_of_earlier_boot(&x->options.dirs, task->status.id);
+    bool machine = !never && attempt_of_earlier_boot(&x->options.dirs, id);
     enum attempt_cause cause = never     ? CAUSE_NEVER_STARTED
                                : machine ? CAUSE_NODE_LOST
                                          : CAUSE_UNKNOWN;
@@ -156,8 +165,11 @@ void executor_end_lost(struct executor *x, struct task *task)
                          : machine ? MACHINE_WENT
                                    : "gone, and nobody saw how it ended";
 
-    log_warn("executor", "attempt %s: %s", task->status.id, reason);
-    write_verdict(x, task->status.id, cause, reason);
+    log_warn("executor", "attempt %s: %s", id, reason);
+    // The last word on it: meadow-init refuses to begin where a record is, and the next agent
+    // instance reads the same verdict.
+    if (attempt_verdict_write(&x->options.dirs, id, cause, reason, &e) < 0)
+        log_warn("executor", "attempt %s: %s", id, e.text);
     if (!never)
         open_logs(x, task, true);
     executor_end(x, task, cause, reason);

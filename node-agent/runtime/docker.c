@@ -89,6 +89,23 @@ static void docker_start(struct runtime *r, const struct attempt_spec *spec)
     }
 }
 
+static void docker_adopt(struct runtime *r, const char *id)
+{
+    struct docker *d = self(r);
+    struct docker_task *t = docker_task_find(d, id);
+    struct err e;
+    if (!t)
+        t = docker_task_new(d, id);
+    if (!t || t->phase >= DOCKER_RUNNING)
+        return;
+    t->phase = DOCKER_RUNNING;
+    if (out_watch_add(d->out, id, &e) < 0)
+        log_error("docker", "%s", e.text);
+    docker_task_records(t);
+    if (t->phase == DOCKER_RUNNING && t->container[0])
+        docker_task_exited(t); // or not: the engine is asked
+}
+
 // --- stop, remove
 // ----------------------------------------------------------------------------------------
 
@@ -194,6 +211,7 @@ static void docker_close(struct runtime *r, void (*closed)(void *userdata), void
 static const struct runtime_ops docker_ops = {
     .name = "docker",
     .start = docker_start,
+    .adopt = docker_adopt,
     .stop = docker_stop,
     .remove = docker_remove,
     .usage = docker_usage,

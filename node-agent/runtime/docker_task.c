@@ -174,6 +174,8 @@ static void end_inspected(struct docker_task *t, const json_t *state)
     t->vanished = !state;
     if (json_opt_bool(state, "Running", false)) { // the news was old
         t->phase = DOCKER_RUNNING;
+        if (t->stopping) // asked for meanwhile
+            docker_task_signal(t);
         return;
     }
     if (json_opt_bool(state, "OOMKilled", false))

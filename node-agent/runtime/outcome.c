@@ -10,6 +10,9 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
+
+#define INIT_FAILED 125 // exit code of meadow-init when it could not do its work
 
 static void begin(const char *id, enum attempt_state state, struct attempt_status *ret)
 {
@@ -37,7 +40,8 @@ static bool stop_was_asked(const struct attempt_dirs *d, const char *id)
 // What the agent wrote of an end that nobody saw has no exit code.
 static bool was_seen(enum attempt_cause cause)
 {
-    return cause != CAUSE_UNKNOWN && cause != CAUSE_NEVER_STARTED && cause != CAUSE_NODE_LOST;
+    return cause != CAUSE_UNKNOWN && cause != CAUSE_NEVER_STARTED && cause != CAUSE_NODE_LOST &&
+           cause != CAUSE_ENGINE;
 }
 
 int outcome_ended(const struct attempt_dirs *d, const char *id, struct attempt_status *ret)
@@ -75,15 +79,9 @@ void outcome_failed(const struct attempt_dirs *d, const char *id, enum attempt_c
     (void)snprintf(ret->reason, sizeof(ret->reason), "%s", reason);
 }
 
-void outcome_mark_oom(struct attempt_status *s)
-{
-    s->oom = true;
-    if (s->cause == CAUSE_EXIT && s->exit_code == 128 + SIGKILL)
-        s->cause = CAUSE_OOM;
-}
-
-void outcome_init_text(const struct attempt_dirs *d, const char *id, const char *fallback,
-                       char *out, size_t size)
+// The first line that meadow-init wrote to out/init.log, or `fallback`.
+static void init_text(const struct attempt_dirs *d, const char *id, const char *fallback, char *out,
+                      size_t size)
 {
     char path[ATTEMPT_PATH_BYTES], text[200];
     attempt_path(d, id, "out/init.log", path);
@@ -92,6 +90,48 @@ void outcome_init_text(const struct attempt_dirs *d, const char *id, const char 
     text[n > 0 ? n : 0] = '\0';
     text[strcspn(text, "\n")] = '\0';
     (void)snprintf(out, size, "%s", text[0] ? text : fallback);
+}
+
+void outcome_unseen(const struct attempt_dirs *d, const char *id, int init_status,
+                    struct attempt_status *ret)
+{
+    char text[200];
+    pid_t pid;
+    int64_t ms;
+    bool started = attempt_started_read(d, id, &pid, &ms) == 0;
+    bool failed = WIFEXITED(init_status) && WEXITSTATUS(init_status) == INIT_FAILED;
+    if (started || !failed) {
+        outcome_failed(d, id, CAUSE_UNKNOWN, "its supervisor was killed", ret);
+        return;
+    }
+    init_text(d, id, "meadow-init failed", text, sizeof(text));
+    outcome_failed(d, id, CAUSE_ENGINE, text, ret);
+}
+
+bool outcome_bar_start(const struct attempt_dirs *d, const char *id, enum attempt_cause cause,
+                       const char *why)
+{
+    struct exit_record record;
+    struct err e;
+    pid_t pid;
+    int64_t ms;
+    cleanup_close int lock = attempt_lock(d, id);
+    if (lock == -EWOULDBLOCK)
+        return false;
+    if (attempt_exit_read(d, id, &record, NULL) == 0)
+        return true;
+    if (attempt_started_read(d, id, &pid, &ms) == 0)
+        return false;
+    if (attempt_verdict_write(d, id, cause, why, &e) < 0)
+        log_error("runtime", "attempt %s: %s", id, e.text);
+    return true;
+}
+
+void outcome_mark_oom(struct attempt_status *s)
+{
+    s->oom = true;
+    if (s->cause == CAUSE_EXIT && s->exit_code == 128 + SIGKILL)
+        s->cause = CAUSE_OOM;
 }
 
 void outcome_write_stop(const struct attempt_dirs *d, const char *id, int64_t grace_ms)

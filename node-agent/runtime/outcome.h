@@ -16,8 +16,13 @@ void outcome_failed(const struct attempt_dirs *d, const char *id, enum attempt_c
 // Turns a kill by the kernel for memory into its cause; a survivor's exit keeps its cause and shows
 // the flag.
 void outcome_mark_oom(struct attempt_status *s);
-// Puts the first line that meadow-init wrote to out/init.log into `out`, or `fallback`.
-void outcome_init_text(const struct attempt_dirs *d, const char *id, const char *fallback,
-                       char *out, size_t size);
+// ENDED: nothing of it lives, and nobody wrote how it ended. `init_status` is meadow-init's for
+// wait(2), -1 = not known.
+void outcome_unseen(const struct attempt_dirs *d, const char *id, int init_status,
+                    struct attempt_status *ret);
+// Makes sure that it does not begin any more: a record with `cause` unless there is one. False: it
+// lives, or did.
+bool outcome_bar_start(const struct attempt_dirs *d, const char *id, enum attempt_cause cause,
+                       const char *why) WARN_UNUSED;
 // Writes the request to stop for meadow-init (proto/AGENT.md); grace_ms < 0 = the attempt's own.
 void outcome_write_stop(const struct attempt_dirs *d, const char *id, int64_t grace_ms);

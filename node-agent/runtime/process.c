@@ -22,8 +22,6 @@
 #include <sys/wait.h>
 #include <uthash.h>
 
-#define INIT_FAILED 125 // exit code of meadow-init when it could not do its work
-
 struct process_runtime;
 
 struct proc {
@@ -130,19 +128,11 @@ static void end_failed(struct proc *p, enum attempt_cause cause, const char *rea
     tell_ended(p, &status);
 }
 
-// Nothing of it lives and nobody wrote how it ended.
 static void end_unseen(struct proc *p)
 {
-    char text[200];
-    pid_t pid;
-    int64_t ms;
-    bool started = attempt_started_read(&p->rt->o.dirs, p->id, &pid, &ms) == 0;
-    if (!started && WIFEXITED(p->init_status) && WEXITSTATUS(p->init_status) == INIT_FAILED) {
-        outcome_init_text(&p->rt->o.dirs, p->id, "meadow-init failed", text, sizeof(text));
-        end_failed(p, CAUSE_ENGINE, text);
-        return;
-    }
-    end_failed(p, CAUSE_UNKNOWN, "its supervisor was killed");
+    struct attempt_status status;
+    outcome_unseen(&p->rt->o.dirs, p->id, p->init_status, &status);
+    tell_ended(p, &status);
 }
 
 static bool end_by_record(struct proc *p)
@@ -209,7 +199,7 @@ static void on_record(const char *id, void *userdata)
     if (!p || p->ended)
         return;
     if (!p->watch && !p->sweep && attempt_init_alive(&p->rt->o.dirs, id, &pid))
-        watch_init(p, pid);
+        watch_init(p, pid ? pid : proc_owner_find(id));
     tell_started(p);
     (void)end_by_record(p);
 }
@@ -225,9 +215,7 @@ static bool adopt_living(struct proc *p)
         log_error("process", "%s", e.text);
     if (!attempt_init_alive(&p->rt->o.dirs, p->id, &pid))
         return false;
-    if (pid == 0)
-        pid = proc_owner_find(p->id);
-    watch_init(p, pid);
+    watch_init(p, pid ? pid : proc_owner_find(p->id));
     // Not watched: it died just now, or it is only its record that will tell.
     return p->watch || attempt_init_alive(&p->rt->o.dirs, p->id, &pid);
 }
@@ -239,7 +227,8 @@ static void on_unit(int result, pid_t pid, const char *why, void *userdata)
     struct proc *p = userdata;
     if (p->ended)
         return;
-    if (result < 0) {
+    // A bus that broke off does not say whether it is started all the same.
+    if (result < 0 && outcome_bar_start(&p->rt->o.dirs, p->id, CAUSE_ENGINE, why)) {
         if (!end_by_record(p))
             end_failed(p, CAUSE_ENGINE, why);
         return;
@@ -247,9 +236,9 @@ static void on_unit(int result, pid_t pid, const char *why, void *userdata)
     cgroup_find_unit(p->id, &p->cgroup);
     if (pid > 0)
         watch_init(p, pid);
-    on_record(p->id, p->rt); // what it wrote meanwhile
-    if (!p->ended && !p->watch)
-        end_unseen(p);
+    on_record(p->id, p->rt);                 // what it wrote meanwhile
+    if (!p->ended && !p->watch && !p->sweep) // also where it lives and can't be watched
+        sweep_it(p);
 }
 
 static void launch_unit(struct proc *p, const struct attempt_spec *spec)
@@ -264,10 +253,6 @@ static void launch_unit(struct proc *p, const struct attempt_spec *spec)
 
 static void launch(struct proc *p, const struct attempt_spec *spec)
 {
-    if (p->rt->transient) {
-        launch_unit(p, spec);
-        return;
-    }
     struct process_runtime *rt = p->rt;
     struct err e;
     pid_t pid = 0;
@@ -291,6 +276,16 @@ static void launch(struct proc *p, const struct attempt_spec *spec)
     sweep_it(p);
 }
 
+// What was started before. False: nothing of it lives, and it left no record.
+static bool take_over(struct proc *p)
+{
+    cgroup_find(p->rt->o.cgroup_parent ? p->rt->o.cgroup_parent : "", p->id, &p->cgroup);
+    if (!adopt_living(p))
+        return end_by_record(p);
+    tell_started(p);
+    return true;
+}
+
 static void process_start(struct runtime *r, const struct attempt_spec *spec)
 {
     struct process_runtime *rt = self(r);
@@ -312,15 +307,22 @@ static void process_start(struct runtime *r, const struct attempt_spec *spec)
         outbox_ended(rt->outbox, &status);
         return;
     }
-    cgroup_find(rt->o.cgroup_parent ? rt->o.cgroup_parent : "", p->id, &p->cgroup);
-    if (adopt_living(p))
-        tell_started(p);
-    else if (end_by_record(p))
+    if (take_over(p))
         return;
-    else if (attempt_started_read(&rt->o.dirs, p->id, &pid, &ms) == 0)
+    if (attempt_started_read(&rt->o.dirs, p->id, &pid, &ms) == 0)
         sweep_it(p);
+    else if (rt->transient)
+        launch_unit(p, spec);
     else
         launch(p, spec);
+}
+
+static void process_adopt(struct runtime *r, const char *id)
+{
+    struct process_runtime *rt = self(r);
+    struct proc *p = find(rt, id) ? NULL : proc_new(rt, id);
+    if (p && !take_over(p))
+        sweep_it(p);
 }
 
 // --- stop, remove ------------------------------------------------------------------------------
@@ -359,11 +361,8 @@ static bool list_one(struct process_runtime *rt, const char *id, bool stray,
 {
     pid_t pid;
     int64_t ms;
-    struct proc *p = find(rt, id);
-    if (p) // asked to start it before we came to list
-        return false;
-    p = proc_new(rt, id);
-    if (!p)
+    struct proc *p = find(rt, id) ? NULL : proc_new(rt, id);
+    if (!p) // asked to start it before we came to list
         return false;
     cgroup_find(rt->o.cgroup_parent ? rt->o.cgroup_parent : "", id, &p->cgroup);
     bool alive = adopt_living(p);
@@ -467,6 +466,7 @@ static void process_close(struct runtime *r, void (*closed)(void *userdata), voi
 static const struct runtime_ops process_ops = {
     .name = "process",
     .start = process_start,
+    .adopt = process_adopt,
     .stop = process_stop,
     .remove = process_remove,
     .usage = process_usage,

@@ -77,6 +77,9 @@ struct runtime_ops {
     // The claim exists. Runs it: image, create, start. For an attempt that is there already (same
     // id) it reports what it found instead of starting a second one.
     void (*start)(struct runtime *r, const struct attempt_spec *spec);
+    // It is alive, or has left a record, and was not in the listing: tells of it from now on. Never
+    // starts anything.
+    void (*adopt)(struct runtime *r, const char *attempt_id);
     // Asks it to end: the spec's signal, then SIGKILL after grace. Repeating is harmless; during
     // start it cancels. grace_ms < 0 = as in the spec.
     void (*stop)(struct runtime *r, const char *attempt_id, int64_t grace_ms);

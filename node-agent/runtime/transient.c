@@ -25,6 +25,7 @@ struct start {
     struct start *prev, *next;
     struct transient *t;
     char unit[64];
+    sd_bus_slot *call; // under way; without it no answer comes any more
     void (*done)(int result, pid_t pid, const char *why, void *userdata);
     void *userdata; // NULL = forgotten
 };
@@ -59,6 +60,7 @@ int transient_new(uv_loop_t *loop, struct transient **ret)
 static void finish(struct start *s, int result, pid_t pid, const char *why)
 {
     DL_DELETE(s->t->starts, s);
+    (void)sd_bus_slot_unref(s->call);
     if (s->userdata)
         s->done(result, pid, why, s->userdata);
     free(s);
@@ -144,8 +146,9 @@ static void ask_main_pid(struct start *s)
 {
     char *path = NULL;
     int r = sd_bus_path_encode(OBJECT "/unit", s->unit, &path);
+    s->call = sd_bus_slot_unref(s->call); // a second JobRemoved asks again
     if (r >= 0)
-        r = sd_bus_call_method_async(s->t->bus, NULL, SERVICE, path,
+        r = sd_bus_call_method_async(s->t->bus, &s->call, SERVICE, path,
                                      "org.freedesktop.DBus.Properties", "Get", on_main_pid, s, "ss",
                                      SERVICE ".Service", "MainPID");
     free(path);
@@ -283,7 +286,7 @@ static int send_start(struct transient *t, const struct transient_unit *u, struc
     r = r < 0 ? r : append_properties(m, u);
     r = r < 0 ? r : sd_bus_message_append(m, "a(sa(sv))", 0);
     // Waited for as long as it takes: a start that was given up could still happen.
-    r = r < 0 ? r : sd_bus_call_async(t->bus, NULL, m, on_asked, s, UINT64_MAX);
+    r = r < 0 ? r : sd_bus_call_async(t->bus, &s->call, m, on_asked, s, UINT64_MAX);
     (void)sd_bus_message_unref(m);
     return r;
 }
@@ -332,6 +335,7 @@ void transient_close(struct transient *t)
         disconnect(t, NULL);
     DL_FOREACH_SAFE (t->starts, s, next) {
         DL_DELETE(t->starts, s);
+        (void)sd_bus_slot_unref(s->call);
         free(s);
     }
     free(t);

@@ -21,7 +21,8 @@ static struct fake {
     char started[CALLS_MAX][ATTEMPT_ID_BYTES];
     char stopped[CALLS_MAX][ATTEMPT_ID_BYTES];
     char removed[CALLS_MAX][ATTEMPT_ID_BYTES];
-    unsigned n_started, n_stopped, n_removed;
+    char adopted[CALLS_MAX][ATTEMPT_ID_BYTES];
+    unsigned n_started, n_stopped, n_removed, n_adopted;
 } fake;
 
 static inline void note(char list[][ATTEMPT_ID_BYTES], unsigned *n, const char *id)
@@ -34,6 +35,12 @@ static inline void fake_start(struct runtime *r, const struct attempt_spec *spec
 {
     (void)r;
     note(fake.started, &fake.n_started, spec->id);
+}
+
+static inline void fake_adopt(struct runtime *r, const char *id)
+{
+    (void)r;
+    note(fake.adopted, &fake.n_adopted, id);
 }
 
 static inline void fake_stop(struct runtime *r, const char *id, int64_t grace_ms)
@@ -49,8 +56,11 @@ static inline void fake_remove(struct runtime *r, const char *id)
     note(fake.removed, &fake.n_removed, id);
 }
 
-static const struct runtime_ops fake_ops = {
-    .name = "fake", .start = fake_start, .stop = fake_stop, .remove = fake_remove};
+static const struct runtime_ops fake_ops = {.name = "fake",
+                                            .start = fake_start,
+                                            .adopt = fake_adopt,
+                                            .stop = fake_stop,
+                                            .remove = fake_remove};
 
 // --- harness -------------------------------------------------------------------------------------
 

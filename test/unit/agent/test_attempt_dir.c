@@ -10,8 +10,10 @@
 #include "test/unit/suite.h"
 
 #include <errno.h>
+#include <spawn.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 static char top[64];
 static struct attempt_dirs dirs;
@@ -289,6 +291,37 @@ START_TEST(lock_tells_of_a_living_init)
     }
 END_TEST
 
+START_TEST(a_barred_start_has_a_record_and_no_exit_code)
+    {
+        struct attempt_status s;
+        char path[ATTEMPT_PATH_BYTES];
+        claim();
+        attempt_path(&dirs, id, "out/init.lock", path);
+        int fd = open(path, O_RDWR | O_CLOEXEC);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+        ck_assert(!outcome_bar_start(&dirs, id, CAUSE_ENGINE, "the bus broke off")); // it lives
+        ck_assert_int_eq(outcome_ended(&dirs, id, &s), -ENOENT);
+        (void)close(fd);
+        ck_assert(outcome_bar_start(&dirs, id, CAUSE_ENGINE, "the bus broke off"));
+        ck_assert(outcome_bar_start(&dirs, id, CAUSE_UNKNOWN, "again"));
+        ck_assert_int_eq(outcome_ended(&dirs, id, &s), 0);
+        ck_assert_int_eq(s.cause, CAUSE_ENGINE);
+        ck_assert_str_eq(s.reason, "the bus broke off");
+        ck_assert(!s.has_exit);
+        attempt_path(&dirs, id, "out", path);
+        ck_assert_int_eq(attempt_lock(&dirs, "anothere"), -ENOENT);
+        const char *const argv[] = {init_path(), "--out", path,        "--attempt",
+                                    id,          "--",    "/bin/true", NULL};
+        pid_t pid;
+        int status;
+        ck_assert_int_eq(
+            posix_spawn(&pid, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ), 0);
+        ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+        ck_assert_int_eq(WEXITSTATUS(status), 125); // refused to begin
+    }
+END_TEST
+
 START_TEST(lease_is_what_init_reads)
     {
         struct err e = {0};
@@ -331,6 +364,7 @@ int main(void)
     tcase_add_test(t, started_record);
     tcase_add_test(t, links_and_pipes_are_not_followed);
     tcase_add_test(t, lock_tells_of_a_living_init);
+    tcase_add_test(t, a_barred_start_has_a_record_and_no_exit_code);
     tcase_add_test(t, lease_is_what_init_reads);
     return run_case("attempt_dir", t);
 }

@@ -3,6 +3,9 @@
 // them, leases gate them, and what an earlier instance left is adopted or judged.
 #include "test/unit/agent/executor_fixture.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 // --- tests ---------------------------------------------------------------------------------------
 
 START_TEST(life_of_an_attempt)
@@ -155,6 +158,41 @@ START_TEST(restart_adopts_and_never_starts_twice)
     }
 END_TEST
 
+// The start of an earlier instance comes through between the listing and the verdict: meadow-init
+// holds its lock (0), or has left its record already (1).
+START_TEST(a_start_that_comes_late_is_adopted)
+    {
+        char path[ATTEMPT_PATH_BYTES];
+        engine_up();
+        listed(NULL, ATTEMPT_ENDED);
+        assign("a1", "i1", DESIRED_RUN, 0);
+        settle();
+        restart("i2");
+        assign("a1", "i1", DESIRED_RUN, 0);
+        attempt_path(&dirs, "a1", _i ? "out/exit" : "out/init.lock", path);
+        cleanup_close int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+        ck_assert_int_ge(fd, 0);
+        if (_i)
+            ck_assert_int_eq(write(fd, "3 0 exit 1 2 \n", 14), 14);
+        else
+            ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+        engine_up();
+        listed(NULL, ATTEMPT_ENDED);
+        settle();
+        ck_assert_int_eq(status_of("a1")->state, ATTEMPT_STARTING);
+        ck_assert_uint_eq(fake.n_adopted, 1);
+        ck_assert_str_eq(fake.adopted[0], "a1");
+        ck_assert_uint_eq(fake.n_started, 0);
+        tell("a1", ATTEMPT_RUNNING, CAUSE_NONE);
+        listed("a1", ATTEMPT_RUNNING); // told once
+        settle();
+        ck_assert_int_eq(status_of("a1")->state, ATTEMPT_RUNNING);
+        assign("a1", "i1", DESIRED_STOP, 0);
+        settle();
+        ck_assert_uint_eq(fake.n_stopped, 1);
+    }
+END_TEST
+
 START_TEST(started_but_gone_is_unknown)
     {
         char path[ATTEMPT_PATH_BYTES];
@@ -210,6 +248,7 @@ int main(void)
     tcase_add_test(tc, stop_before_and_during_start);
     tcase_add_test(tc, failed_preparation_ends_it);
     tcase_add_test(tc, restart_adopts_and_never_starts_twice);
+    tcase_add_loop_test(tc, a_start_that_comes_late_is_adopted, 0, 2);
     tcase_add_loop_test(tc, started_but_gone_is_unknown, 0, 2);
     tcase_add_test(tc, running_that_vanishes_is_unknown);
     tcase_add_test(tc, existing_claim_is_never_started);

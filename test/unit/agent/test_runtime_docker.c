@@ -3,6 +3,8 @@
 // phase.
 #include "test/unit/agent/docker_bench.h"
 
+#include "node-agent/runtime/docker_api.h"
+
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -302,6 +304,36 @@ START_TEST(stop_while_running_twice_and_with_grace)
     }
 END_TEST
 
+// The start call of an earlier agent comes through after this one has listed.
+START_TEST(a_start_after_the_listing_is_adopted)
+    {
+        char path[ATTEMPT_PATH_BYTES], body[96];
+        struct attempt_spec *spec = image_spec(A1, "sleep 1000");
+        cleanup_json json_t *create = docker_create_body(&bench.o, spec);
+        attempt_spec_free(spec);
+        (void)snprintf(body, sizeof(body), "%.40s/body", bench.top);
+        ck_assert_int_eq(json_dump_file(create, body, 0), 0);
+        ck_assert_int_eq(shell(NULL, 0,
+                               "curl -fsS --unix-socket %s -H 'Content-Type: application/json' "
+                               "--data-binary @%s 'http://e/containers/create?name=%s' >/dev/null",
+                               dockerd.socket, body, A1),
+                         0);
+        bench_close_runtime();
+        open_runtime();
+        ck_assert_uint_eq(bench.n_listed, 0);
+        (void)snprintf(path, sizeof(path), "/containers/%s/start", A1);
+        ck_assert_int_eq(engine_call(NULL, 0, "POST", path), 0);
+        out_dir(A1, path);
+        wait_for_file(path, "started");
+        bench.rt->ops->adopt(bench.rt, A1);
+        ck_assert(wait_for(SEEN_STARTED, A1)->container_id[0]);
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_STOPPED);
+        remove_and_wait(A1);
+        ck_assert_uint_eq(containers(), 0);
+    }
+END_TEST
+
 START_TEST(remove_while_running)
     {
         start_image(A1, "sleep 1000");
@@ -350,6 +382,7 @@ int main(void)
     tcase_add_test(t, stop_during_create);
     tcase_add_test(t, stop_during_start);
     tcase_add_test(t, stop_while_running_twice_and_with_grace);
+    tcase_add_test(t, a_start_after_the_listing_is_adopted);
     tcase_add_test(t, remove_while_running);
     tcase_add_test(t, twenty_at_once);
     return run_docker_suite("runtime_docker", t, NULL);

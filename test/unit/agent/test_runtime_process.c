@@ -255,6 +255,29 @@ START_TEST(running_attempt_is_adopted)
     }
 END_TEST
 
+// Started by an earlier agent after this one had listed.
+START_TEST(a_start_after_the_listing_is_adopted)
+    {
+        struct runtime *later;
+        struct err e;
+        ck_assert_msg(runtime_process_new(&bench.o, &later, &e) == 0, "%s", e.text);
+        wait_count(SEEN_LISTED, "", 2, 20000);
+        start_sh(A1, "sleep 1000");
+        pid_t init = (pid_t)wait_for(SEEN_STARTED, A1)->pid;
+        bench_close_runtime();
+        bench.rt = later;
+        bench.rt->ops->adopt(bench.rt, A1);
+        ck_assert_int_eq(wait_for(SEEN_STARTED, A1)->pid, init);
+        bench.rt->ops->stop(bench.rt, A1, -1);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A1)->cause, CAUSE_STOPPED);
+        struct attempt_spec *never = make_spec(A2, "true"); // nothing of it lives: not started
+        attempt_spec_free(never);
+        bench.rt->ops->adopt(bench.rt, A2);
+        ck_assert_int_eq(wait_for(SEEN_ENDED, A2)->cause, CAUSE_UNKNOWN);
+        ck_assert_ptr_null(last(SEEN_STARTED, A2));
+    }
+END_TEST
+
 START_TEST(end_during_absence_is_listed)
     {
         struct attempt_spec *spec = make_spec(A1, "read x < go; exit 9");
@@ -398,6 +421,7 @@ int main(void)
     tcase_add_test(t, two_hundred_at_once);
     tcase_add_test(t, killed_supervisor_is_unknown_once_all_is_gone);
     tcase_add_test(t, running_attempt_is_adopted);
+    tcase_add_test(t, a_start_after_the_listing_is_adopted);
     tcase_add_test(t, end_during_absence_is_listed);
     tcase_add_test(t, leftovers_of_absence_are_swept);
     tcase_add_test(t, usage_is_told);
