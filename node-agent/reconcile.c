@@ -23,6 +23,9 @@ static enum reconcile_action decide_dropped(const struct reconcile_facts *f)
         return f->stop_asked ? ACT_NOTHING : ACT_STOP;
     if (in_the_dark(f) || f->remove_asked)
         return ACT_NOTHING;
+    // What an earlier instance claimed may begin only now: that it can't comes first.
+    if (f->claimed && !f->known && f->state != ATTEMPT_ENDED)
+        return ACT_LOST;
     return ACT_REMOVE;
 }
 

@@ -193,6 +193,33 @@ START_TEST(a_start_that_comes_late_is_adopted)
     }
 END_TEST
 
+// Nobody wants it any more, and the start of an earlier instance comes through now: its folders
+// must not go while it lives.
+START_TEST(a_late_start_of_a_dropped_one_is_stopped_first)
+    {
+        char path[ATTEMPT_PATH_BYTES];
+        engine_up();
+        listed(NULL, ATTEMPT_ENDED);
+        assign("a1", "i1", DESIRED_RUN, 0);
+        settle();
+        restart("i2");
+        attempt_path(&dirs, "a1", "out/init.lock", path);
+        cleanup_close int fd = open(path, O_RDWR | O_CLOEXEC);
+        ck_assert_int_eq(flock(fd, LOCK_EX), 0);
+        tasks_find(tasks, "a1")->member = TASK_DROPPED;
+        engine_up();
+        listed(NULL, ATTEMPT_ENDED);
+        settle();
+        ck_assert_uint_eq(fake.n_adopted, 1);
+        ck_assert_uint_eq(fake.n_stopped, 1);
+        ck_assert_uint_eq(fake.n_removed, 0);
+        ck_assert(claimed_on_disk("a1"));
+        tell("a1", ATTEMPT_ENDED, CAUSE_STOPPED);
+        settle();
+        ck_assert_uint_eq(fake.n_removed, 1);
+    }
+END_TEST
+
 START_TEST(started_but_gone_is_unknown)
     {
         char path[ATTEMPT_PATH_BYTES];
@@ -249,6 +276,7 @@ int main(void)
     tcase_add_test(tc, failed_preparation_ends_it);
     tcase_add_test(tc, restart_adopts_and_never_starts_twice);
     tcase_add_loop_test(tc, a_start_that_comes_late_is_adopted, 0, 2);
+    tcase_add_test(tc, a_late_start_of_a_dropped_one_is_stopped_first);
     tcase_add_loop_test(tc, started_but_gone_is_unknown, 0, 2);
     tcase_add_test(tc, running_that_vanishes_is_unknown);
     tcase_add_test(tc, existing_claim_is_never_started);
