@@ -34,6 +34,21 @@ int lease_parse(const char *text, size_t len, struct lease *ret)
     return 0;
 }
 
+int lease_enter(const char **lease)
+{
+    char above[512];
+    const char *slash = *lease ? strrchr(*lease, '/') : NULL;
+    if (!slash || slash == *lease)
+        return 0;
+    int n = snprintf(above, sizeof(above), "%.*s", (int)(slash - *lease), *lease);
+    if (n < 0 || (size_t)n >= sizeof(above))
+        return -ENAMETOOLONG;
+    if (chdir(above) < 0)
+        return -errno;
+    *lease = slash + 1;
+    return 0;
+}
+
 int lease_read(const char *dir, struct lease *ret)
 {
     char path[512], text[LEASE_BYTES];

@@ -6,6 +6,7 @@
 #include "node-agent/init/args.h"
 #include "node-agent/init/cgroup.h"
 #include "node-agent/init/environment.h"
+#include "node-agent/init/lease.h"
 #include "node-agent/init/record.h"
 #include "node-agent/init/rights.h"
 #include "node-agent/init/supervise.h"
@@ -59,7 +60,12 @@ int main(int argc, char **argv)
         complain_in(args.out, "cgroup", strerror(errno));
         return INIT_FAILED;
     }
-    int r = rights_drop(&args, &what);
+    int r = args.uid >= 0 && args.chdir ? lease_enter(&args.lease) : 0;
+    if (r < 0) {
+        complain_in(args.out, "lease", strerror(-r));
+        return INIT_FAILED;
+    }
+    r = rights_drop(&args, &what);
     if (r < 0) {
         complain(what, strerror(-r));
         return INIT_FAILED;
