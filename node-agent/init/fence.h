@@ -10,7 +10,7 @@
 struct fence {
     const struct init_args *args;
     char boot_id[40];
-    int64_t deadline_ms; // CLOCK_BOOTTIME; INT64_MAX = no lease was ever given
+    int64_t deadline_ms; // CLOCK_BOOTTIME; INT64_MAX = started without --lease
     int64_t lease_ms;    // usual length; 0 = not known
     int inotify_fd;      // of the lease folder; -1 = not watched
     bool frozen;         // by us

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import contextlib
 import os
 import shutil
 import signal
@@ -112,12 +113,12 @@ def make_site(binaries):
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
-def engine():
-    """A container engine for the tests of a module, with the test image in it."""
+@contextlib.contextmanager
+def loaded_engine(prefix):
+    """A container engine with the test image in it, until the block ends."""
     if os.geteuid() != 0:
         pytest.skip("dockerd needs root")
-    folder = Path(tempfile.mkdtemp(prefix="mwd-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir="/tmp"))
     e = Engine(folder)
     e.start()
     try:
@@ -126,23 +127,21 @@ def engine():
     finally:
         e.stop()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def engine():
+    """A container engine for the tests of a module, with the test image in it."""
+    with loaded_engine("mwd-") as e:
+        yield e
 
 
 @pytest.fixture(scope="module")
 def own():
     """An engine of the module's own, with the test image in it."""
-    if os.geteuid() != 0:
-        pytest.skip("dockerd needs root")
-    folder = Path(tempfile.mkdtemp(prefix="mwe-", dir="/tmp"))
-    e = Engine(folder)
-    e.start()
-    try:
-        e.load_image()
+    with loaded_engine("mwe-") as e:
         e.end(signal.SIGTERM)
         yield e
-    finally:
-        e.stop()
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
